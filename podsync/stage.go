@@ -113,4 +113,6 @@ type StageInfo struct {
 	Name string
 	// Index is its place in the pipeline, from 0.
 	Index int
+	// Undo is true where the stage's Undo is meant rather than its Run.
+	Undo bool
 }

@@ -37,6 +37,8 @@ type syncRun struct {
 	events      EventRecorder
 	clock       clock.PassiveClock
 
+	trace Trace
+
 	mu     sync.Mutex
 	values []keyValue
 }
