@@ -33,7 +33,6 @@ type Change struct {
 	Pod *corev1.Pod
 }
 
-
 // Diff compares two full sets of one source by UID and returns what changed:
 // removals first, then additions from the oldest creation time to the newest,
 // updates, deletions and status changes. It is a pure function; what did not
