@@ -81,3 +81,9 @@ type UndeclaredWriteError struct{ Stage, Key string }
 func (e *UndeclaredWriteError) Error() string {
 	return fmt.Sprintf("stage %q writes %s without declaring it; add it to Provides of its Declare", e.Stage, e.Key)
 }
+
+// Provided tells whether a stage of this run has written the key or list.
+func Provided(s *Sync, k AnyKey) bool {
+	_, ok := s.load(k)
+	return ok
+}
