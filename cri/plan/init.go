@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podsync/sdk/podsync"
+)
+
+// initContainers plans for the init containers and tells whether the pod is
+// initialised. It walks them from the last to the first: the first one found in
+// the current sandbox decides what comes next, because those before it may have
+// been removed from the runtime since. What is before it is through; of those
+// only sidecars are kept running.
+func (p *planner) initContainers() bool {
+	ics := p.Pod.Spec.InitContainers
+	if len(ics) == 0 {
+		return true
+	}
+	initialized := p.regularRan()
+	passed := initialized // a later init container, or a regular one, was found
+	from := len(p.act.Start)
+	for i := len(ics) - 1; i >= 0; i-- {
+		c := &ics[i]
+		r := p.instance(c.Name, p.act.SandboxID)
+		sidecar := IsSidecar(c)
+		switch {
+		case r == nil:
+			if passed && sidecar {
+				p.start(Sidecar, i, c.Name)
+			}
+			continue
+		case passed && !sidecar:
+			continue
+		case sidecar:
+			if p.sidecar(i, r, passed) {
+				initialized = true
+			}
+		default:
+			through, giveUp := p.plainInit(i, r)
+			if giveUp {
+				p.act.KillPod = true
+				return false
+			}
+			initialized = initialized || through
+		}
+		passed = true
+	}
+	if !passed {
+		p.start(initKind(&ics[0]), 0, ics[0].Name)
+	}
+	slices.Reverse(p.act.Start[from:])
+	return initialized
+}
+
+// regularRan tells whether a regular container was started in the current
+// sandbox: then the init containers are through, whatever is left of them.
+func (p *planner) regularRan() bool {
+	for _, r := range p.Runtime.Containers {
+		if r.SandboxID != p.act.SandboxID ||
+			r.State != runtimeapi.ContainerState_CONTAINER_RUNNING && r.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			continue
+		}
+		for i := range p.Pod.Spec.Containers {
+			if p.Pod.Spec.Containers[i].Name == r.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plainInit plans for a plain init container that decides: through says that it
+// was the last and succeeded, giveUp that it failed for good.
+func (p *planner) plainInit(i int, r *podsync.RuntimeContainer) (through, giveUp bool) {
+	c := &p.Pod.Spec.InitContainers[i]
+	switch r.State {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		p.replace(Init, i, r)
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		// Even when its spec changed: it is left to end by itself.
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		if initFailed(r) {
+			if !Restarts(p.Pod, c, failedExitCode(r)) {
+				return false, true
+			}
+			p.start(Init, i, c.Name)
+			return false, false
+		}
+		return p.next(i), false
+	default:
+		if !restartsOnProbe(p.Pod, c) {
+			return false, true
+		}
+		p.kill(r, KillUnknownState, "Init container is in unknown state, try killing it before restart")
+		p.start(Init, i, c.Name)
+	}
+	return false, false
+}
+
+// next starts the init container after the i-th; it returns true when there is none.
+func (p *planner) next(i int) bool {
+	ics := p.Pod.Spec.InitContainers
+	if i == len(ics)-1 {
+		return true
+	}
+	p.start(initKind(&ics[i+1]), i+1, ics[i+1].Name)
+	return false
+}
+
+// initFailed tells whether an exited init container failed. One that was killed
+// for its memory did, even if the process it began with returned 0.
+func initFailed(r *podsync.RuntimeContainer) bool {
+	return r.ExitCode != 0 || r.Reason == reasonOOMKilled
+}
+
+// initGaveUp tells whether a plain init container failed for good in the
+// sandbox: a new sandbox would only repeat it.
+func (p *planner) initGaveUp(sandbox string) bool {
+	for i := range p.Pod.Spec.InitContainers {
+		c := &p.Pod.Spec.InitContainers[i]
+		if IsSidecar(c) {
+			continue
+		}
+		r := p.instance(c.Name, sandbox)
+		if r != nil && r.State == runtimeapi.ContainerState_CONTAINER_EXITED && initFailed(r) &&
+			!Restarts(p.Pod, c, failedExitCode(r)) {
+			return true
+		}
+	}
+	return false
+}
+
+// failedExitCode is the code that a failed container's policy is asked with.
+func failedExitCode(r *podsync.RuntimeContainer) int32 {
+	if r.ExitCode == 0 {
+		return killedExitCode
+	}
+	return r.ExitCode
+}
+
+const reasonOOMKilled = "OOMKilled"
+
+// sidecar plans for a restartable init container. It returns true when that
+// makes the pod initialised.
+func (p *planner) sidecar(i int, r *podsync.RuntimeContainer, passed bool) bool {
+	c := &p.Pod.Spec.InitContainers[i]
+	switch r.State {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		p.replace(Sidecar, i, r)
+		return false
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		p.start(Sidecar, i, c.Name)
+		return false
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	default:
+		p.kill(r, KillUnknownState, "Init container is in unknown state, try killing it before restart")
+		p.start(Sidecar, i, c.Name)
+		return false
+	}
+
+	switch p.startup(c, r) {
+	case Failure:
+		p.kill(r, KillStartup, "Init container "+c.Name+" failed startup probe")
+		p.start(Sidecar, i, c.Name)
+		return false
+	case Unknown:
+		return false
+	}
+	initialized := false
+	switch {
+	case i == len(p.Pod.Spec.InitContainers)-1:
+		initialized = true
+	case !passed:
+		p.next(i)
+	}
+	switch {
+	case p.changed(i, r):
+		p.kill(r, KillSpecChanged, "Init container "+c.Name+" definition changed")
+		p.start(Sidecar, i, c.Name)
+	case c.LivenessProbe != nil && p.liveness(r) == Failure:
+		p.kill(r, KillLiveness, "Init container "+c.Name+" failed liveness probe")
+		p.start(Sidecar, i, c.Name)
+	}
+	return initialized
+}
+
+// startup returns the verdict on a running instance: Success when it counts as
+// started. With no prober that is what Runtime.Probes says, and where that has
+// no entry, that it runs.
+func (p *planner) startup(c *corev1.Container, r *podsync.RuntimeContainer) Verdict {
+	if c.StartupProbe == nil {
+		return Success
+	}
+	if p.Probes != nil {
+		return p.Probes.Startup(r.ID)
+	}
+	if res, ok := p.Runtime.Probes[c.Name]; ok && (res.ContainerID != r.ID || !res.Started) {
+		return Unknown
+	}
+	return Success
+}
+
+func (p *planner) liveness(r *podsync.RuntimeContainer) Verdict {
+	if p.Probes == nil {
+		return Unknown
+	}
+	return p.Probes.Liveness(r.ID)
+}

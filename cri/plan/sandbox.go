@@ -1,0 +1,127 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podsync/sdk/podsync"
+)
+
+// SandboxVerdict says whether a pod's sandbox can be kept, and if not, why.
+type SandboxVerdict string
+
+// The verdicts, in the order in which they are looked for.
+const (
+	SandboxKept      SandboxVerdict = ""
+	SandboxMissing   SandboxVerdict = "NoSandbox"
+	SandboxSeveral   SandboxVerdict = "SeveralReady"
+	SandboxNotReady  SandboxVerdict = "NotReady"
+	SandboxNetMode   SandboxVerdict = "NetworkModeChanged"
+	SandboxNoAddress SandboxVerdict = "NoIP"
+)
+
+// Sandbox judges the pod's sandboxes. It returns the verdict, the attempt that
+// the next sandbox would have, and the id of the newest one: "" when there is
+// none or when it is in the wrong network, so that nobody is told that
+// "the sandbox changed". A sandbox whose network is not reported is kept.
+func Sandbox(pod *corev1.Pod, rt *podsync.RuntimePod) (v SandboxVerdict, attempt uint32, id string) {
+	if rt == nil || len(rt.Sandboxes) == 0 {
+		return SandboxMissing, 0, ""
+	}
+	newest, ready := rt.Sandboxes[0], 0
+	for _, s := range rt.Sandboxes {
+		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+			ready++
+		}
+	}
+	attempt, id = newest.GetMetadata().GetAttempt(), newest.Id
+	switch {
+	case ready > 1:
+		return SandboxSeveral, attempt + 1, id
+	case newest.State != runtimeapi.PodSandboxState_SANDBOX_READY:
+		return SandboxNotReady, attempt + 1, id
+	case onHostNetwork(newest) != pod.Spec.HostNetwork:
+		return SandboxNetMode, attempt + 1, ""
+	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.Ip == "":
+		return SandboxNoAddress, attempt + 1, id
+	}
+	return SandboxKept, attempt, id
+}
+
+func onHostNetwork(s *runtimeapi.PodSandboxStatus) bool {
+	return s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+// sandbox fills in what is to happen to the sandbox.
+func (p *planner) sandbox() {
+	p.act.Sandbox, p.act.Attempt, p.act.SandboxID = Sandbox(p.Pod, p.Runtime)
+	if p.act.Sandbox != SandboxKept {
+		p.act.CreateSandbox, p.act.KillPod = true, true
+	}
+}
+
+// newSandbox plans for a pod that has no usable sandbox: stop all of it, and
+// unless it is over begin again.
+func (p *planner) newSandbox() {
+	attempt := p.act.Attempt
+	regular, any := p.ran()
+	over := p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever && attempt != 0 && any ||
+		len(p.Runtime.Sandboxes) > 0 && p.initGaveUp(p.Runtime.Sandboxes[0].Id)
+	var first []Start
+	if !over {
+		for i := range p.Pod.Spec.Containers {
+			c := &p.Pod.Spec.Containers[i]
+			if p.restartsInNewSandbox(c) {
+				first = append(first, Start{Kind: Regular, Index: i, Name: c.Name})
+			}
+		}
+		over = len(first) == 0 && regular
+	}
+	p.act.CreateSandbox = !over
+	switch {
+	case over:
+		p.killPod(KillPodOver, "Stopping the pod: no container of it is to run any more")
+		return
+	case len(p.Runtime.Sandboxes)+len(p.Runtime.Containers) > 0:
+		p.killPod(KillSandboxChanged, "Stopping the container: the pod gets a new sandbox")
+	}
+	if len(p.Pod.Spec.InitContainers) > 0 {
+		c := &p.Pod.Spec.InitContainers[0]
+		p.start(initKind(c), 0, c.Name)
+		return
+	}
+	p.act.Start = first
+	p.act.Initialized = true
+}
+
+// ran tells whether a regular container exists in the runtime, and whether any
+// container has ever run.
+func (p *planner) ran() (regular, any bool) {
+	for _, c := range p.Runtime.Containers {
+		if c.State != runtimeapi.ContainerState_CONTAINER_CREATED {
+			any = true
+		}
+		for i := range p.Pod.Spec.Containers {
+			regular = regular || p.Pod.Spec.Containers[i].Name == c.Name
+		}
+	}
+	return regular, any
+}
+
+// restartsInNewSandbox tells whether a regular container is to run again. One
+// that runs now ends with its sandbox, which its policy sees as a failure; so
+// the answer is the same before and after it was killed.
+func (p *planner) restartsInNewSandbox(c *corev1.Container) bool {
+	r := p.instance(c.Name, "")
+	if r == nil || r.State == runtimeapi.ContainerState_CONTAINER_CREATED {
+		return true
+	}
+	code := r.ExitCode
+	if couldRun(r) {
+		code = killedExitCode
+	}
+	return Restarts(p.Pod, c, code)
+}
+
+// killedExitCode is what a container that was killed exits with: 128+SIGKILL.
+const killedExitCode = 137
