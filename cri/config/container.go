@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -57,7 +60,61 @@ type ContainerInput struct {
 // the container must not be created as specified: runAsNonRoot that cannot be
 // verified, a seccomp or AppArmor profile that is missing or leads astray.
 func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
-	return nil, nil
+	c, node := in.Container, in.Node.orZero()
+	if in.RestartCount < 0 {
+		return nil, inContainer(in.Pod, c.Name, fmt.Errorf("restart count %d is negative", in.RestartCount))
+	}
+	security, err := containerSecurity(&in, node)
+	if err != nil {
+		return nil, inContainer(in.Pod, c.Name, err)
+	}
+	annotations, err := containerAnnotations(&in)
+	if err != nil {
+		return nil, inContainer(in.Pod, c.Name, err)
+	}
+	stop, err := stopSignal(c)
+	if err != nil {
+		return nil, inContainer(in.Pod, c.Name, err)
+	}
+	lookup := envLookup(in.Env)
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
+		Image:       &runtimeapi.ImageSpec{Image: in.Image.Ref, UserSpecifiedImage: c.Image},
+		Command:     expandAll(c.Command, lookup),
+		Args:        expandAll(c.Args, lookup),
+		WorkingDir:  c.WorkingDir,
+		Envs:        in.Env,
+		Mounts:      in.Mounts,
+		Devices:     in.Devices,
+		CDIDevices:  cdiDevices(c.Name, in.CDIDevices),
+		Labels:      containerLabels(in.Pod, c),
+		Annotations: annotations,
+		LogPath:     LogPath(c.Name, in.RestartCount),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		StopSignal:  stop,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       containerResources(node, in.Pod, c, in.ExclusiveCPUs),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+// stopSignal returns the signal that stops the container; the zero value is
+// the image's own.
+func stopSignal(c *corev1.Container) (runtimeapi.Signal, error) {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil || *c.Lifecycle.StopSignal == "" {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
+	}
+	// CRI's names are the API's with a prefix and without its sign: SIGRTMIN+1
+	// is SIGNAL_SIGRTMINPLUS1.
+	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
+	v, ok := runtimeapi.Signal_value["SIGNAL_"+name]
+	if !ok {
+		return 0, fmt.Errorf("lifecycle.stopSignal %q is unknown", *c.Lifecycle.StopSignal)
+	}
+	return runtimeapi.Signal(v), nil
 }
 
 // Ephemeral returns an ephemeral container as a plain one. The two have the
@@ -66,7 +123,3 @@ func Ephemeral(c *corev1.EphemeralContainer) *corev1.Container {
 	p := corev1.Container(c.EphemeralContainerCommon)
 	return &p
 }
-
-// Hash returns the kubelet's hash of a container: of its name and image alone,
-// so that only an image change restarts a running container.
-func Hash(c *corev1.Container) uint64 { return 0 }

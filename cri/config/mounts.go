@@ -2,6 +2,10 @@ package config
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -44,14 +48,194 @@ type MountsInput struct {
 // Mounts returns the mounts of a container: its volumeMounts in the order of
 // the spec, the managed hosts file, the termination message file, a site's
 // additions. Errors carry the reason CreateContainerConfigError and show no
-// path of the host.
+// path of the host but where podsync.Volumes puts one into its own.
 func Mounts(ctx context.Context, in MountsInput) ([]*runtimeapi.Mount, error) {
-	return nil, nil
+	c := in.Container
+	list := make([]*runtimeapi.Mount, 0, len(c.VolumeMounts)+2)
+	for i := range c.VolumeMounts {
+		m, err := in.volumeMount(ctx, i)
+		if err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil, err
+			}
+			return nil, inContainer(in.Pod, c.Name, fmt.Errorf("volumeMount %q at %s: %w", c.VolumeMounts[i].Name, c.VolumeMounts[i].MountPath, err))
+		}
+		list = append(list, m)
+	}
+	extra, err := in.extraMounts(list)
+	if err != nil {
+		return nil, inContainer(in.Pod, c.Name, err)
+	}
+	if in.Dirs.EtcHosts != "" && WantsHostsFile(in.Pod, c, in.PodIPs) && !mountsAt(extra, EtcHosts) {
+		list = append(list, in.idMapped(&runtimeapi.Mount{
+			ContainerPath: EtcHosts, HostPath: in.Dirs.EtcHosts, SelinuxRelabel: in.SELinux,
+		}))
+	}
+	if in.TerminationFile != "" && c.TerminationMessagePath != "" {
+		list = append(list, in.idMapped(&runtimeapi.Mount{
+			ContainerPath: absolute(c.TerminationMessagePath), HostPath: in.TerminationFile, SelinuxRelabel: in.SELinux,
+		}))
+	}
+	return append(list, extra...), nil
+}
+
+// volumeMount returns the i-th volumeMount of the container.
+func (in *MountsInput) volumeMount(ctx context.Context, i int) (*runtimeapi.Mount, error) {
+	vm := &in.Container.VolumeMounts[i]
+	subPath, err := in.subPath(vm)
+	if err != nil {
+		return nil, err
+	}
+	propagation, err := criPropagation(vm.MountPropagation)
+	if err != nil {
+		return nil, err
+	}
+	recursive, err := recursiveReadOnly(vm, in.RecursiveReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	m := &runtimeapi.Mount{
+		ContainerPath: absolute(vm.MountPath), Readonly: vm.ReadOnly, Propagation: propagation, RecursiveReadOnly: recursive,
+	}
+	if isImageVolume(in.Pod, vm.Name) {
+		if m.Image = in.Images[vm.Name]; m.Image == nil {
+			return nil, errors.New("it is an image volume and its image is not on the node")
+		}
+		m.ImageSubPath, m.Readonly = subPath, true
+		return m, nil
+	}
+	if in.Volumes == nil {
+		return nil, errors.New("the pod has no mounted volumes")
+	}
+	if m.HostPath, err = in.Volumes.HostPath(ctx, in.Container.Name, i, *vm, subPath); err != nil {
+		return nil, err
+	}
+	m.Readonly = vm.ReadOnly || in.Volumes.ReadOnly(vm.Name)
+	return in.idMapped(m), nil
+}
+
+// subPath returns the mount's subPath, expanded and checked.
+func (in *MountsInput) subPath(vm *corev1.VolumeMount) (string, error) {
+	p := vm.SubPath
+	if vm.SubPathExpr != "" {
+		var err error
+		if p, err = expandStrict(vm.SubPathExpr, envLookup(in.Env)); err != nil {
+			return "", fmt.Errorf("subPathExpr: %w", err)
+		}
+		if p == "" {
+			// The whole volume is not what was asked for.
+			return "", fmt.Errorf("subPathExpr %q is empty once expanded", vm.SubPathExpr)
+		}
+	}
+	switch {
+	case p == "":
+		return "", nil
+	case path.IsAbs(p):
+		return "", fmt.Errorf("subPath %q must be relative", p)
+	case strings.IndexByte(p, 0) >= 0:
+		return "", fmt.Errorf("subPath %q holds a NUL byte", p)
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("subPath %q must not contain '..'", p)
+		}
+	}
+	return p, nil
+}
+
+// extraMounts returns the site's mounts for this container. list are those of
+// its volumes.
+func (in *MountsInput) extraMounts(list []*runtimeapi.Mount) ([]*runtimeapi.Mount, error) {
+	var out []*runtimeapi.Mount
+	for _, e := range in.Extra {
+		if e.Mount == nil || (e.Container != "" && e.Container != in.Container.Name) {
+			continue
+		}
+		if mountsAt(list, e.Mount.ContainerPath) || mountsAt(out, e.Mount.ContainerPath) {
+			return nil, fmt.Errorf("a stage adds a mount at %s, where another one is already", e.Mount.ContainerPath)
+		}
+		out = append(out, e.Mount)
+	}
+	return out, nil
+}
+
+// idMapped adds the pod's user namespace to a mount.
+func (in *MountsInput) idMapped(m *runtimeapi.Mount) *runtimeapi.Mount {
+	if in.UserNamespace != nil && in.UserNamespace.Mode == runtimeapi.NamespaceMode_POD {
+		m.UidMappings, m.GidMappings = in.UserNamespace.Uids, in.UserNamespace.Gids
+	}
+	return m
 }
 
 // WantsHostsFile tells whether the container gets the managed /etc/hosts: not
 // when it mounts something there itself, and not while a pod of its own network
 // has no address.
 func WantsHostsFile(pod *corev1.Pod, c *corev1.Container, podIPs []string) bool {
+	if len(podIPs) == 0 && !pod.Spec.HostNetwork {
+		return false
+	}
+	for i := range c.VolumeMounts {
+		if absolute(c.VolumeMounts[i].MountPath) == EtcHosts {
+			return false
+		}
+	}
+	return true
+}
+
+func mountsAt(list []*runtimeapi.Mount, containerPath string) bool {
+	containerPath = absolute(containerPath)
+	for _, m := range list {
+		if absolute(m.ContainerPath) == containerPath {
+			return true
+		}
+	}
 	return false
+}
+
+// absolute returns a path of the container from its root.
+func absolute(p string) string { return path.Clean("/" + p) }
+
+func isImageVolume(pod *corev1.Pod, name string) bool {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Name == name {
+			return pod.Spec.Volumes[i].Image != nil
+		}
+	}
+	return false
+}
+
+func criPropagation(p *corev1.MountPropagationMode) (runtimeapi.MountPropagation, error) {
+	if p == nil {
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	}
+	switch *p {
+	case "", corev1.MountPropagationNone:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	case corev1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, nil
+	case corev1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
+	default:
+		return 0, fmt.Errorf("unknown mountPropagation %q", *p)
+	}
+}
+
+// recursiveReadOnly tells whether the mounts below the mount are to be
+// read-only too.
+func recursiveReadOnly(vm *corev1.VolumeMount, supported bool) (bool, error) {
+	if vm.RecursiveReadOnly == nil || *vm.RecursiveReadOnly == "" || *vm.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
+		return false, nil
+	}
+	mode := *vm.RecursiveReadOnly
+	switch {
+	case mode != corev1.RecursiveReadOnlyIfPossible && mode != corev1.RecursiveReadOnlyEnabled:
+		return false, fmt.Errorf("unknown recursiveReadOnly %q", mode)
+	case !vm.ReadOnly:
+		return false, fmt.Errorf("recursiveReadOnly %s needs readOnly", mode)
+	case vm.MountPropagation != nil && *vm.MountPropagation != corev1.MountPropagationNone:
+		return false, fmt.Errorf("recursiveReadOnly %s does not go with mountPropagation %s", mode, *vm.MountPropagation)
+	case mode == corev1.RecursiveReadOnlyEnabled && !supported:
+		return false, fmt.Errorf("recursiveReadOnly %s: the container runtime cannot do it", mode)
+	}
+	return supported, nil
 }

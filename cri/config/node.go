@@ -59,6 +59,11 @@ type Node struct {
 	// /var/lib/kubelet/seccomp.
 	SeccompRoot string
 
+	// MaskedPaths are masked in containers besides the usual ones, unless their
+	// procMount is Unmasked: the thermal throttle counters of the node's CPUs,
+	// for one.
+	MaskedPaths []string
+
 	// NoCPUCFSQuota turns the enforcement of CPU limits off.
 	NoCPUCFSQuota bool
 	// CPUCFSQuotaPeriod is the period of CPU limits; 0 is
