@@ -255,7 +255,7 @@ func (h *Host) mkdirs(n Name) (fresh indexSet, err error) {
 }
 
 // dir returns the directory of a cgroup in the i-th hierarchy.
-func (h *Host) dir(i int, n Name) string { return h.layout.dirs[i] + h.driver.Path(n) }
+func (h *Host) dir(i int, n Name) string { return filepath.Join(h.layout.dirs[i], h.driver.Path(n)) }
 
 func (h *Host) plan(r Resources) []setting {
 	if h.units != nil {
