@@ -150,8 +150,10 @@ func (a *Agent) Pipelines() *Pipelines { return a.pipes }
 
 // Run drives the pods until ctx ends, and returns nil when every goroutine that
 // it started has ended. Containers are left alone. It can be called once.
-func (a *Agent) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (a *Agent) Run(outer context.Context) error {
+	// The agent's own context ends after outer has, with a cause that tells
+	// every stage why.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(outer))
 	defer cancel(nil)
 	a.mu.Lock()
 	if a.ctx != nil {
@@ -174,14 +176,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	for _, l := range loops {
 		a.wg.Go(func() { l(ctx) })
 	}
-	<-ctx.Done()
+	<-outer.Done()
 	a.mu.Lock()
 	a.stopping = true
 	for _, w := range a.workers {
 		w.stopTimer()
-		w.interrupt(ErrAgentShutdown)
 	}
 	a.mu.Unlock()
+	cancel(ErrAgentShutdown)
 	a.wg.Wait()
 	a.log.InfoContext(ctx, "agent stopped; containers are left as they are")
 	return nil
