@@ -245,9 +245,6 @@ func RebuildPod(p *podsync.RuntimePod) *corev1.Pod {
 		s := p.Sandboxes[0]
 		pod.Labels, pod.Annotations = withoutKubelet(s.GetLabels()), withoutKubelet(s.GetAnnotations())
 		pod.Spec.HostNetwork = s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
-		if h := s.GetRuntimeHandler(); h != "" {
-			pod.Spec.RuntimeClassName = &h
-		}
 	}
 	seen := map[string]bool{}
 	for _, c := range p.Containers { // newest first

@@ -2,11 +2,14 @@ package images
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
@@ -85,58 +88,199 @@ type Image struct {
 
 // Puller makes images present. Safe for concurrent use; make one per runtime.
 type Puller struct {
-	o Options
+	o     Options
+	slots chan struct{}
+
+	mu       sync.Mutex
+	backoffs map[backoffKey]*backoff
+	flights  map[flightKey]*flight
 }
 
 // New makes a Puller.
-func New(o Options) *Puller { return &Puller{o: o} }
-
-// Ensure makes the image of a container present and returns it. It fails with
-// an *Error whose Reason is what the container's waiting state should say. While
-// the image is in backoff it makes no runtime call but the presence check. It
-// blocks while it pulls; the end of ctx ends the wait, and the pull too when no
-// other pod waits for the same.
-func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) { return Image{}, nil }
-
-// Prefetch begins to ensure the images of a pod's containers in the background,
-// so that they come while the sandbox is made. Images asked for twice are
-// pulled once. The caller must Close it; ctx ends it too.
-func (p *Puller) Prefetch(ctx context.Context, reqs []Request) *Prefetch { return &Prefetch{} }
-
-// Prefetch is a set of pulls in flight for one pod.
-type Prefetch struct{}
-
-// Ensure returns the result of the prefetched pull of r's container and image,
-// waiting for it if need be, and does what Puller.Ensure does when there is
-// none. A result is handed out once per container. Safe on a nil Prefetch made
-// by nobody: use Puller.Ensure there.
-func (f *Prefetch) Ensure(ctx context.Context, r Request) (Image, error) { return Image{}, nil }
-
-// Close gives up what nobody has asked for yet and waits until nothing of it
-// runs. It may be called more than once.
-func (f *Prefetch) Close() {}
-
-// Forget drops the backoff of a pod that is gone.
-func (p *Puller) Forget(uid types.UID) {}
-
-// Reset drops the backoff of one image of a pod, so that the next Ensure pulls
-// at once: for a pull secret that changed, or an operator's wish. image "" is
-// every image of the pod.
-func (p *Puller) Reset(uid types.UID, image string) {}
-
-// BackoffState is the backoff of one image of one pod, for a store.
-type BackoffState struct {
-	UID     types.UID     `json:"uid"`
-	Image   string        `json:"image"`
-	Delay   time.Duration `json:"delay"`
-	Until   time.Time     `json:"until"`
-	Reason  string        `json:"reason"`
-	Message string        `json:"message"`
+func New(o Options) *Puller {
+	if o.MaxParallel <= 0 {
+		o.MaxParallel = DefaultMaxParallel
+	}
+	if o.InitialBackoff <= 0 {
+		o.InitialBackoff = DefaultInitialBackoff
+	}
+	if o.MaxBackoff <= 0 {
+		o.MaxBackoff = DefaultMaxBackoff
+	}
+	o.InitialBackoff = min(o.InitialBackoff, o.MaxBackoff)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Puller{
+		o: o, slots: make(chan struct{}, o.MaxParallel),
+		backoffs: map[backoffKey]*backoff{}, flights: map[flightKey]*flight{},
+	}
 }
 
-// State returns the backoffs in force, sorted by UID and image.
-func (p *Puller) State() []BackoffState { return nil }
+// Ensure makes the image of a container present and returns it. It fails with
+// an *Error whose Reason is what the container's waiting state should say, or
+// with ctx's error. While the image is in backoff it makes no runtime call but
+// the presence check. It blocks while it pulls; the end of ctx ends the wait,
+// and the pull too when no other pod waits for the same.
+func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
+	name, repository, err := parseName(r.Image)
+	if err != nil {
+		r.event(corev1.EventTypeWarning, "InspectFailed", "Failed to apply default image tag %q: %v", r.Image, err)
+		return Image{}, p.fail(r, ReasonInvalidImageName, p.o.MaxBackoff, err)
+	}
+	spec := &runtimeapi.ImageSpec{Image: name, Annotations: r.Pod.Annotations, RuntimeHandler: r.RuntimeHandler}
+	policy := r.Policy
+	if policy == "" {
+		policy = DefaultPolicy(r.Image)
+	}
+	if policy != corev1.PullAlways {
+		img, ok, err := p.present(ctx, r, spec)
+		if err != nil {
+			return Image{}, err
+		}
+		if ok {
+			p.Reset(r.Pod.UID, r.Image)
+			r.event(corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine", r.Image)
+			return img, nil
+		}
+	}
+	if policy == corev1.PullNever {
+		r.event(corev1.EventTypeWarning, ReasonErrImageNeverPull, "Container image %q is not present with pull policy of Never", r.Image)
+		return Image{}, p.fail(r, ReasonErrImageNeverPull, p.o.InitialBackoff,
+			fmt.Errorf("container image %q is not present with pull policy of Never", r.Image))
+	}
+	return p.pull(ctx, r, spec, repository)
+}
 
-// Restore puts back what State returned before a restart. Entries that are too
-// old, or that wait longer than MaxBackoff from now, are corrected or dropped.
-func (p *Puller) Restore(states []BackoffState) {}
+// present asks the runtime for the image.
+func (p *Puller) present(ctx context.Context, r Request, spec *runtimeapi.ImageSpec) (Image, bool, error) {
+	resp, err := p.o.Service.ImageStatus(ctx, spec, false)
+	if ctx.Err() != nil {
+		return Image{}, false, ctx.Err()
+	}
+	if err != nil {
+		text := status.Convert(err).Message()
+		r.event(corev1.EventTypeWarning, "InspectFailed", "Failed to inspect image %q: %s", r.Image, text)
+		return Image{}, false, p.fail(r, ReasonImageInspectError, p.o.InitialBackoff, fmt.Errorf("inspect image %q: %w", r.Image, err))
+	}
+	img := resp.GetImage()
+	if img.GetId() == "" {
+		return Image{}, false, nil
+	}
+	return convertImage(img.GetId(), img), true, nil
+}
+
+// convertImage takes over what a container needs to know. An image that names
+// no user runs as root.
+func convertImage(ref string, img *runtimeapi.Image) Image {
+	out := Image{Ref: ref}
+	switch uid := int64(0); {
+	case img.GetUid() != nil:
+		uid = img.GetUid().GetValue()
+		out.UID = &uid
+	case img.GetUsername() != "":
+		out.Username = img.GetUsername()
+	default:
+		out.UID = &uid
+	}
+	return out
+}
+
+// pull pulls the image unless it is in backoff.
+func (p *Puller) pull(ctx context.Context, r Request, spec *runtimeapi.ImageSpec, repository string) (Image, error) {
+	k := backoffKey{r.Pod.UID, r.Image}
+	start := p.o.Clock.Now()
+	before, waiting := p.current(k, start)
+	if waiting {
+		r.event(corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", r.Image)
+		return Image{}, p.fail(r, ReasonImagePullBackOff, before.until.Sub(start),
+			fmt.Errorf("back-off pulling image %q: %s: %s", r.Image, before.reason, before.message))
+	}
+	keyring, err := NewKeyring(r.Secrets)
+	if err != nil {
+		// No pull was tried: it is tried soon after the secret was mended.
+		r.event(corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", r.Image, err)
+		return Image{}, p.fail(r, ReasonErrImagePull, p.o.InitialBackoff, fmt.Errorf("pull image %q: %w", r.Image, err))
+	}
+	creds := append(keyring.lookup(repository), p.o.Node.lookup(repository)...)
+	r.event(corev1.EventTypeNormal, "Pulling", "Pulling image %q", r.Image)
+	ref, took, errs := p.tryAll(ctx, r, spec, creds)
+	if ctx.Err() != nil && ref == "" {
+		return Image{}, ctx.Err()
+	}
+	defer p.o.Bus.Publish(podsync.TopicImagePulled, r.Pod.UID)
+	if ref == "" {
+		cause, reason := joinPull(errs), reasonOfPull(errs)
+		r.event(corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", r.Image, cause)
+		after := p.failed(k, before, reason, cause.Error())
+		return Image{}, p.fail(r, reason, after, fmt.Errorf("pull image %q: %w", r.Image, cause))
+	}
+	p.Reset(r.Pod.UID, r.Image)
+	resp, err := p.o.Service.ImageStatus(ctx, spec, false)
+	if ctx.Err() != nil {
+		return Image{}, ctx.Err()
+	}
+	if err == nil && resp.GetImage() == nil {
+		err = errors.New("the runtime has pulled it and does not know it")
+	}
+	if err != nil {
+		r.event(corev1.EventTypeWarning, "InspectFailed", "Failed to inspect image %q: %s", r.Image, status.Convert(err).Message())
+		return Image{}, p.fail(r, ReasonImageInspectError, p.o.InitialBackoff, fmt.Errorf("inspect image %q: %w", r.Image, err))
+	}
+	total := p.o.Clock.Since(start).Truncate(time.Millisecond)
+	r.event(corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
+		r.Image, took.Truncate(time.Millisecond), total, resp.GetImage().GetSize())
+	p.o.Logger.Debug("image pulled", "pod", podsync.Ref(r.Pod), "container", r.Container, "image", r.Image, "took", total)
+	return convertImage(ref, resp.GetImage()), nil
+}
+
+// tryAll tries the credentials in order until one succeeds; without any it
+// tries anonymously, once. ref is "" when none did.
+func (p *Puller) tryAll(ctx context.Context, r Request, spec *runtimeapi.ImageSpec, creds []Credential) (ref string, took time.Duration, errs []error) {
+	tries := make([]*Credential, 0, max(len(creds), 1))
+	for i := range creds {
+		tries = append(tries, &creds[i])
+	}
+	if len(tries) == 0 {
+		tries = append(tries, nil)
+	}
+	for _, c := range tries {
+		f, err := p.share(ctx, spec, c, r.SandboxConfig)
+		if err != nil {
+			return "", 0, nil // ctx has ended
+		}
+		if f.err == nil && f.ref != "" {
+			return f.ref, f.took, nil
+		}
+		err = f.err
+		if err == nil {
+			err = errors.New("the runtime gave no reference to the image")
+		}
+		err = newPullError(err, creds)
+		if c != nil {
+			err = fmt.Errorf("with the %s: %w", c, err)
+		}
+		errs = append(errs, err)
+	}
+	return "", 0, errs
+}
+
+// fail makes the error of a request.
+func (p *Puller) fail(r Request, reason string, after time.Duration, err error) *Error {
+	p.o.Logger.Debug("image not present", "pod", podsync.Ref(r.Pod), "container", r.Container, "image", r.Image, "reason", reason)
+	return &Error{Image: r.Image, reason: reason, after: after, err: err}
+}
+
+func (r *Request) event(eventType, reason, format string, args ...any) {
+	if r.Events != nil {
+		r.Events(eventType, reason, format, args...)
+	}
+}
+
+// isCanceled tells whether an error is the end of a context.
+func isCanceled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
