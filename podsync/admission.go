@@ -91,10 +91,7 @@ func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
 	w.halt = halt
 	a.mu.Unlock()
 	r.log, r.events = a.log.With("pod", r.pod.Namespace+"/"+r.pod.Name, "uid", r.pod.UID, "phase", PhaseAdmit), a.recorder(w)
-	s, o := a.prepare(ctx, r)
-	if !o.Stops() {
-		o = a.pipes.Admit.Run(ctx, s)
-	}
+	s, o := a.runPhase(ctx, PhaseAdmit, r)
 	refused := o.kind == KindReject || o.kind == KindFail
 	couldRun := s.Runtime().CouldRun()
 	if a.cfg.Reporter != nil && o.kind != KindCanceled && !(refused && couldRun) {

@@ -28,6 +28,9 @@ type Config struct {
 	Cleaners []Cleaner
 	// Events takes the events about pods, repetitions removed. nil drops them.
 	Events EventRecorder
+	// ObserveRun sees every run of a phase as a whole, around its stages; the
+	// StageInfo has the phase, no name, and index -1. nil observes nothing.
+	ObserveRun Observer
 	// Bus carries topics. nil makes one of the agent's own, see Agent.Bus.
 	Bus *Bus
 	// Logger takes the log. nil discards it.

@@ -178,10 +178,7 @@ func (a *Agent) topicsOf(w *worker) map[Topic]uint64 {
 // run is one run of one phase, outside of the lock.
 func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
 	r.log, r.events = a.log.With("pod", r.pod.Namespace+"/"+r.pod.Name, "uid", r.pod.UID, "phase", ph), a.recorder(w)
-	s, o := a.prepare(ctx, r)
-	if !o.Stops() {
-		o = a.pipes.of(ph).Run(ctx, s)
-	}
+	s, o := a.runPhase(ctx, ph, r)
 	if a.cfg.Reporter != nil && o.kind != KindCanceled {
 		a.cfg.Reporter.Ended(ctx, s, ph, o)
 	}
@@ -191,6 +188,23 @@ func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
 	w.lastTrace = s.Trace()
 	a.settleLocked(w, ph, o, s)
 	a.startLocked(w)
+}
+
+// runPhase runs the phase's pipeline on what the runtime holds of the pod.
+func (a *Agent) runPhase(ctx context.Context, ph Phase, r *syncRun) (*Sync, Outcome) {
+	s, o := a.prepare(ctx, r)
+	if o.Stops() {
+		return s, o
+	}
+	var end func(Outcome)
+	if a.cfg.ObserveRun != nil {
+		ctx, end = a.cfg.ObserveRun(ctx, StageInfo{Phase: ph, Index: -1}, s)
+	}
+	o = a.pipes.of(ph).Run(ctx, s)
+	if end != nil {
+		end(o)
+	}
+	return s, o
 }
 
 // prepare fills in what the runtime holds of the pod.
