@@ -11,7 +11,7 @@ import (
 // defaultPodResources completes pod-level resources the way the API server
 // does: huge-page limits from the containers, then for each supported resource
 // that has no pod-level request the containers' sum where they ask for it, else
-// the pod-level limit.
+// the pod-level limit. A pod that limits nothing as a whole is left as it is.
 func defaultPodResources(s *corev1.PodSpec) {
 	r := s.Resources
 	if r == nil {
@@ -25,6 +25,9 @@ func defaultPodResources(s *corev1.PodSpec) {
 	pod := &corev1.Pod{Spec: *s}
 	opts := resourcehelper.PodResourcesOptions{}
 	defaultHugePageLimits(r, resourcehelper.AggregateContainerLimits(pod, opts))
+	if len(r.Limits) == 0 {
+		return
+	}
 	sums := resourcehelper.AggregateContainerRequests(pod, opts)
 	for name, sum := range sums {
 		// Huge pages cannot be overcommitted: their request is the limit's.

@@ -147,8 +147,8 @@ func (c *checker) optional(p *field.Path, child, value string, rule func(string)
 	if value == "" {
 		return
 	}
-	for _, msg := range rule(value) {
-		c.add(field.Invalid(at(p, child), value, msg))
+	if msgs := rule(value); len(msgs) > 0 {
+		c.add(field.Invalid(at(p, child), value, strings.Join(msgs, ", and ")))
 	}
 }
 
