@@ -72,7 +72,7 @@ func (r *Containerd) prepare(ctx context.Context) error {
 	if r.inst.Subnet, r.claim, err = claimSubnet(); err != nil {
 		return errors.Join(err, os.RemoveAll(root))
 	}
-	if err := r.write(); err != nil {
+	if err := r.write(ctx); err != nil {
 		r.claim.Close()
 		return errors.Join(err, sweep(ctx, r.inst))
 	}
@@ -80,7 +80,7 @@ func (r *Containerd) prepare(ctx context.Context) error {
 }
 
 // write stores the instance first: from then on Sweep can undo everything.
-func (r *Containerd) write() error {
+func (r *Containerd) write(ctx context.Context) error {
 	b, err := json.Marshal(r.inst)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (r *Containerd) write() error {
 	if err := os.WriteFile(r.inst.path(instanceFile), b, 0o600); err != nil {
 		return err
 	}
-	if err := registerHost(r.inst.Root); err != nil {
+	if err := registerHost(ctx, r.inst.Root); err != nil {
 		return err
 	}
 	for _, dir := range []string{r.inst.cniDir(), r.inst.SocketDir, r.inst.path("tmp")} {
@@ -172,7 +172,7 @@ func (r *Containerd) boot(ctx context.Context) error {
 	path := r.inst.BinDir + ":" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin"
 	p, err := startProcess(spec{
 		Path: filepath.Join(r.inst.BinDir, "containerd"), Args: []string{"--config", r.inst.configFile()},
-		Env: append(os.Environ(), "PATH="+path), Output: out,
+		Env: append(os.Environ(), "PATH="+path), Stdout: out, Stderr: out,
 	})
 	if err != nil {
 		return err
@@ -243,6 +243,9 @@ func (r *Containerd) CNIConfDir() string { return r.inst.cniDir() }
 // CgroupRoot is a cgroup path of this instance's own, like /podsync-1a2b3c4d. Nothing is there yet; pods whose
 // parents are put below it are cleaned up by Stop.
 func (r *Containerd) CgroupRoot() string { return r.inst.cgroupRoot() }
+
+// Network is the name of the CNI network.
+func (r *Containerd) Network() string { return r.inst.network() }
 
 // Subnet is the range of the pods' addresses.
 func (r *Containerd) Subnet() string { return r.inst.Subnet.String() }

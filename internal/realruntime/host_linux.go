@@ -1,6 +1,7 @@
 package realruntime
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type hostState struct {
 	Roots     []string `json:"roots"`     // of the instances
 	IPForward string   `json:"ipForward"` // before the first of them
 	Absent    []string `json:"absent"`    // directories that were not there then, parents first
+	HostPorts bool     `json:"hostPorts"` // the portmap plugin's common chains were there
 }
 
 // sharedDirs are made by the first pod and have no setting.
@@ -49,22 +51,11 @@ func hostRoots() ([]string, error) {
 }
 
 // registerHost adds an instance; the first one looks at the machine.
-func registerHost(root string) error {
+func registerHost(ctx context.Context, root string) error {
 	return withHost(func(s *hostState) error {
 		if s.IPForward == "" {
-			b, err := os.ReadFile(ipForward)
-			if err != nil {
+			if err := s.look(ctx); err != nil {
 				return err
-			}
-			dirs, err := sharedDirs()
-			if err != nil {
-				return err
-			}
-			s.IPForward, s.Absent = strings.TrimSpace(string(b)), nil
-			for _, d := range dirs {
-				if _, err := os.Lstat(d); errors.Is(err, os.ErrNotExist) {
-					s.Absent = append(s.Absent, d)
-				}
 			}
 		}
 		s.Roots = append(s.Roots, root)
@@ -72,21 +63,58 @@ func registerHost(root string) error {
 	})
 }
 
+// look takes down what the machine has.
+func (s *hostState) look(ctx context.Context) error {
+	b, err := os.ReadFile(ipForward)
+	if err != nil {
+		return err
+	}
+	table, err := natTable(ctx)
+	if err != nil {
+		return err
+	}
+	dirs, err := sharedDirs()
+	if err != nil {
+		return err
+	}
+	s.IPForward, s.HostPorts, s.Absent = strings.TrimSpace(string(b)), strings.Contains(table, ":"+hostPortChains), nil
+	for _, d := range dirs {
+		if _, err := os.Lstat(d); errors.Is(err, os.ErrNotExist) {
+			s.Absent = append(s.Absent, d)
+		}
+	}
+	return nil
+}
+
 // unregisterHost takes an instance away; with the last one the machine gets back what it had.
-func unregisterHost(root string) error {
+func unregisterHost(ctx context.Context, root string) error {
 	return withHost(func(s *hostState) error {
 		s.Roots = slices.DeleteFunc(s.Roots, func(r string) bool { return r == root })
 		if len(s.Roots) > 0 || s.IPForward == "" {
 			return nil
 		}
-		for _, d := range slices.Backward(s.Absent) {
-			_ = os.Remove(d) // stays when somebody else uses it
-		}
-		if s.IPForward != "0" {
-			return nil
-		}
-		return os.WriteFile(ipForward, []byte("0"), 0)
+		return s.restore(ctx)
 	})
+}
+
+// restore puts back what look took down.
+func (s *hostState) restore(ctx context.Context) error {
+	for _, d := range slices.Backward(s.Absent) {
+		_ = os.Remove(d) // stays when somebody else uses it
+	}
+	if !s.HostPorts {
+		table, err := natTable(ctx)
+		if err != nil {
+			return err
+		}
+		if err := applyRules(ctx, undoHostPorts(table)); err != nil {
+			return err
+		}
+	}
+	if s.IPForward != "0" {
+		return nil
+	}
+	return os.WriteFile(ipForward, []byte("0"), 0)
 }
 
 // withHost changes the file under a lock, and removes it when no instance is left.

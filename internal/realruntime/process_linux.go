@@ -19,7 +19,8 @@ type spec struct {
 	Path   string
 	Args   []string
 	Env    []string
-	Output io.Writer
+	Stdout io.Writer
+	Stderr io.Writer
 }
 
 // process is a running child. It is killed by the kernel when this process dies.
@@ -39,7 +40,7 @@ func startProcess(s spec) (*process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd := exec.Command(s.Path, s.Args...)
-		cmd.Env, cmd.Stdout, cmd.Stderr = s.Env, s.Output, s.Output
+		cmd.Env, cmd.Stdout, cmd.Stderr = s.Env, s.Stdout, s.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 		// Descendants that keep our pipe open must not keep Wait from returning.
 		cmd.WaitDelay = time.Second

@@ -1,11 +1,11 @@
 package realruntime
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +40,6 @@ type Registry struct {
 	User, Password string
 
 	process *process
-	dir     string
 }
 
 // StartRegistry starts the registry program and waits until it serves.
@@ -66,50 +65,26 @@ func startRegistry(ctx context.Context, c RegistryConfig) (*Registry, error) {
 	if c.Password == "" {
 		c.Password = rand.Text()
 	}
-	dir, err := os.MkdirTemp("", "podsync-registry-")
-	if err != nil {
-		return nil, err
-	}
-	ready := filepath.Join(dir, "address")
-	args := []string{"--address", c.Address, "--ready-file", ready, "--password", c.Password, "--rate", strconv.FormatInt(c.Rate, 10)}
+	args := []string{"--address", c.Address, "--password", c.Password, "--rate", strconv.FormatInt(c.Rate, 10)}
 	for _, size := range c.Blobs {
 		args = append(args, "--blobs", strconv.Itoa(size))
 	}
-	output := &lastLines{next: c.Output}
 	if c.Output != nil {
 		args = append(args, "-v")
 	}
-	p, err := startProcess(spec{Path: filepath.Join(c.BinDir, "demoregistry"), Args: args, Env: os.Environ(), Output: output})
+	address, errors := &firstLine{ready: make(chan struct{})}, &lastLines{next: c.Output}
+	p, err := startProcess(spec{Path: filepath.Join(c.BinDir, "demoregistry"), Args: args, Env: os.Environ(), Stdout: address, Stderr: errors})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
-	r := &Registry{User: "demo", Password: c.Password, process: p, dir: dir}
-	if r.Address, err = waitForFile(ctx, ready, p); err != nil {
+	select {
+	case <-address.ready:
+		return &Registry{Address: address.String(), User: "demo", Password: c.Password, process: p}, nil
+	case <-p.done:
+		return nil, fmt.Errorf("it ended: %w: %s", p.exit(), errors)
+	case <-ctx.Done():
 		p.kill()
-		return nil, errors.Join(fmt.Errorf("%w: %s", err, output), os.RemoveAll(dir))
-	}
-	return r, nil
-}
-
-// waitForFile waits until the process has written the file.
-func waitForFile(ctx context.Context, file string, p *process) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		b, err := os.ReadFile(file)
-		if err == nil {
-			return strings.TrimSpace(string(b)), nil
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return "", err
-		}
-		select {
-		case <-p.done:
-			return "", fmt.Errorf("it ended: %w", p.exit())
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
+		return nil, ctx.Err()
 	}
 }
 
@@ -126,8 +101,30 @@ func (r *Registry) DockerConfigJSON() ([]byte, error) {
 // Stop ends the registry. It may be called again.
 func (r *Registry) Stop(ctx context.Context) error {
 	r.process.stop(ctx, 5*time.Second)
-	return os.RemoveAll(r.dir)
+	return nil
 }
+
+// firstLine keeps the first line that is written and drops the rest. It is read after ready was closed.
+type firstLine struct {
+	ready chan struct{}
+	line  []byte
+	full  bool
+}
+
+// Write never fails.
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.full {
+		return len(p), nil
+	}
+	line, _, full := bytes.Cut(p, []byte("\n"))
+	f.line = append(f.line, line...)
+	if f.full = full; full {
+		close(f.ready)
+	}
+	return len(p), nil
+}
+
+func (f *firstLine) String() string { return strings.TrimSpace(string(f.line)) }
 
 // lastLines passes output on and keeps the end of it for an error message. One goroutine writes; it is read
 // only after that ended.

@@ -111,7 +111,7 @@ func sweep(ctx context.Context, i instance) error {
 	if err := i.removeFiles(); err != nil {
 		return fmt.Errorf("sweep %s: %w", i.Root, err)
 	}
-	return unregisterHost(i.Root)
+	return unregisterHost(ctx, i.Root)
 }
 
 // containerIDs finds the containers that were not removed in order: containerd and runc keep a directory each.
