@@ -59,7 +59,7 @@ func compute(in *Input) (s corev1.PodStatus, wanted corev1.PodPhase) {
 	s.Phase = Phase(in.Pod, &s, Life{
 		Terminal: in.Terminal, Static: in.Static, RegularStarted: regularStarted(in.Pod, in.Runtime),
 	})
-	if in.Terminal && !in.runs() {
+	if in.Terminal && !runs(in.Runtime) {
 		endContainers(in, &s)
 		if !Terminal(s.Phase) && !in.Static {
 			s.Phase = corev1.PodFailed
@@ -90,12 +90,14 @@ func settled(in *Input, prev *corev1.PodStatus) bool {
 	return true
 }
 
-// runs tells whether the runtime was last seen with a running container of the pod.
-func (in *Input) runs() bool {
-	if in.Runtime == nil {
+// runs tells whether the runtime was last seen with a running container of the
+// pod. One whose state it does not know does not count: it has been stopped as far
+// as that is possible.
+func runs(r *podsync.RuntimePod) bool {
+	if r == nil {
 		return false
 	}
-	for _, c := range in.Runtime.Containers {
+	for _, c := range r.Containers {
 		if c.Running() {
 			return true
 		}
@@ -117,7 +119,7 @@ func decidePhase(in *Input, prev, s *corev1.PodStatus) corev1.PodPhase {
 		s.Phase = forced
 	}
 	wanted := s.Phase
-	if Terminal(s.Phase) && (!in.Terminal || in.runs()) {
+	if Terminal(s.Phase) && (!in.Terminal || runs(in.Runtime)) {
 		s.Phase = prev.Phase
 		if s.Phase == "" {
 			s.Phase = corev1.PodPending

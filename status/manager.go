@@ -106,10 +106,10 @@ type entry struct {
 	status  *corev1.PodStatus
 	version uint64
 	waiting Waiting
-	// stopping: the pod was seen to leave the sync phase.
-	stopping, finished, deleting bool
-	wanted                       corev1.PodPhase
-	memo                         memo
+	// finished and deleting are those of the Record.
+	finished, deleting bool
+	wanted             corev1.PodPhase
+	memo               memo
 }
 
 // memo is the part of an Input that tells whether a computation is needed again.
@@ -260,7 +260,12 @@ func (m *Manager) record(uid types.UID) (Record, bool) {
 	if e.status == nil {
 		return Record{}, false
 	}
-	return Record{Ref: e.ref, Status: *e.status, Version: e.version, Finished: e.finished, Deleting: e.deleting}, true
+	return e.record(), true
+}
+
+// record is the entry, which is locked and has a status, as a Record.
+func (e *entry) record() Record {
+	return Record{Ref: e.ref, Status: *e.status, Version: e.version, Finished: e.finished, Deleting: e.deleting}
 }
 
 // lock returns the pod's entry, locked, making it when there is none.
@@ -287,10 +292,11 @@ func (m *Manager) lock(pod *corev1.Pod) *entry {
 
 // view is what a stage needs to know of a computed status.
 type view struct {
-	wanted   corev1.PodPhase
-	start    *metav1.Time
+	// wanted is the phase, were none held back.
+	wanted corev1.PodPhase
+	start  *metav1.Time
+	// stopping: the pod is being stopped, for whatever reason.
 	stopping bool
-	held     bool
 }
 
 // update computes the pod's status anew if anything changed that it is made of.
@@ -300,7 +306,7 @@ func (m *Manager) update(s *podsync.Sync, stopping, terminal bool) view {
 	t := s.Termination()
 	key := memo{
 		pod: pod, runtime: s.Runtime(), termination: t, waiting: e.waiting, hostIPs: m.opts.HostIPs(),
-		stopping: stopping || terminal || e.stopping || t.Deleted || t.Evicted || t.Phase != "", terminal: terminal,
+		stopping: stopping || terminal || t.Deleted || t.Evicted || t.Phase != "", terminal: terminal,
 	}
 	changed := false
 	if !e.memo.same(&key) {
@@ -309,7 +315,6 @@ func (m *Manager) update(s *podsync.Sync, stopping, terminal bool) view {
 	v := view{wanted: e.wanted, stopping: key.stopping}
 	if e.status != nil {
 		v.start = e.status.StartTime
-		v.held = terminal && Terminal(e.wanted) && !Terminal(e.status.Phase)
 	}
 	e.mu.Unlock()
 	if changed {
@@ -328,9 +333,7 @@ func (m *Manager) compute(e *entry, key *memo, now time.Time) bool {
 		HostIPs: key.hostIPs, RuntimeName: m.opts.RuntimeName(),
 	})
 	e.memo, e.wanted = *key, wanted
-	deleting := key.pod.DeletionTimestamp != nil
-	changed := m.set(e, &next, deleting)
-	return changed
+	return m.set(e, &next, key.pod.DeletionTimestamp != nil)
 }
 
 // set puts a status into an entry, which is locked, and tells whether that

@@ -38,7 +38,6 @@ func (m *Manager) Ended(_ context.Context, s *podsync.Sync, p podsync.Phase, o p
 }
 
 func (m *Manager) admitEnded(s *podsync.Sync, o podsync.Outcome) {
-	m.renew(s)
 	switch o.Kind() {
 	case podsync.KindReject, podsync.KindFail:
 		m.reject(s, o)
@@ -55,9 +54,6 @@ func (m *Manager) syncEnded(s *podsync.Sync, o podsync.Outcome) {
 	switch o.Kind() {
 	case podsync.KindDone, podsync.KindReject, podsync.KindFail:
 		// The terminating phase begins, and its first stage says the rest.
-		e := m.lock(s.Pod())
-		e.stopping = true
-		e.mu.Unlock()
 	default:
 		m.update(s, false, false)
 	}
@@ -76,22 +72,10 @@ func (m *Manager) setWaiting(s *podsync.Sync, o podsync.Outcome) {
 	e.mu.Unlock()
 }
 
-// renew begins a new life for a pod whose UID came back after it had finished,
-// as that of a manifest does which is taken away and put back.
-func (m *Manager) renew(s *podsync.Sync) {
-	e := m.lock(s.Pod())
-	defer e.mu.Unlock()
-	if e.finished {
-		e.status, e.wanted, e.memo = nil, "", memo{}
-		e.finished, e.deleting = false, false
-	}
-	e.stopping = false
-}
-
 func (m *Manager) reject(s *podsync.Sync, o podsync.Outcome) {
 	pod := s.Pod()
 	e := m.lock(pod)
-	e.waiting, e.stopping = Waiting{}, true
+	e.waiting = Waiting{}
 	if s.Runtime().ContainersCouldRun() {
 		e.mu.Unlock()
 		m.update(s, true, false)
@@ -121,18 +105,26 @@ func (m *Manager) finish(s *podsync.Sync) {
 	}
 }
 
-// Forget drops the pod, here and in the sinks.
+// Forget drops the pod, here and in the sinks. A last status that a sink has not
+// got yet is written to it first.
 func (m *Manager) Forget(_ context.Context, uid types.UID) {
 	m.mu.Lock()
 	e := m.entries[uid]
 	delete(m.entries, uid)
 	m.mu.Unlock()
-	if e != nil {
-		e.mu.Lock()
-		e.gone = true
-		e.mu.Unlock()
-		m.announce(uid)
+	if e == nil {
+		return
 	}
+	e.mu.Lock()
+	e.gone, e.finished = true, true
+	if e.status != nil {
+		last := e.record()
+		for _, w := range m.writers {
+			w.forget(last)
+		}
+	}
+	e.mu.Unlock()
+	m.announce(uid)
 }
 
 // Refresh makes the status follow what s now holds of the runtime, in the middle
@@ -144,8 +136,9 @@ func (m *Manager) Refresh(s *podsync.Sync) {
 	}
 }
 
-// Cleaner returns what finds and removes the statuses of pods that nobody knows
-// any more: those restored from a sink whose pods are gone.
+// Cleaner returns what finds the statuses of pods that nobody knows any more:
+// those restored from a sink whose pods are gone. It is for an agent whose
+// Reporter is m, which forgets a pod when everything else of it is removed.
 func (m *Manager) Cleaner() podsync.Cleaner { return cleaner{m} }
 
 type cleaner struct{ m *Manager }
@@ -162,10 +155,9 @@ func (c cleaner) Pods(context.Context) ([]types.UID, error) {
 	return uids, nil
 }
 
-func (c cleaner) Remove(ctx context.Context, uid types.UID) error {
-	c.m.Forget(ctx, uid)
-	return nil
-}
+// Remove leaves the removal to Forget: an API object must not go before what its
+// pod left on the node.
+func (cleaner) Remove(context.Context, types.UID) error { return nil }
 
 // Phase returns the pod's last phase, "" when there is none. It is cheaper than Get.
 func (m *Manager) Phase(uid types.UID) corev1.PodPhase {

@@ -7,10 +7,8 @@ import (
 	"github.com/podsync/sdk/podsync"
 )
 
-// ReasonPodCompleted is also the reason with which Publish ends the sync phase
-// of a pod that has ended by itself.
-
-// Publish is the status stage of the sync phase. It computes the pod's status
+// Publish is the status stage of the sync phase, and of that phase only: it may
+// end it. It computes the pod's status
 // from what the runtime holds of it and hands it to the manager, which writes it
 // in its own time. It is nearly free when nothing changed.
 //
@@ -85,7 +83,8 @@ func (p final) Run(_ context.Context, s *podsync.Sync) podsync.Outcome {
 	if s.Termination().Orphan {
 		return podsync.Skip(skipOrphan)
 	}
-	if v := p.m.update(s, true, true); v.held {
+	p.m.update(s, true, true)
+	if runs(s.Runtime()) {
 		return podsync.Retry(&StillRunningError{Pod: s.Ref()})
 	}
 	return podsync.Continue()

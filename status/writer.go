@@ -58,6 +58,7 @@ type writer struct {
 	mu      sync.Mutex
 	due     map[types.UID]time.Time // what is to be written, and not before when
 	busy    map[types.UID]bool      // what is being written by run
+	last    map[types.UID]Record    // last words of forgotten pods
 	targets map[types.UID]*target
 }
 
@@ -76,7 +77,8 @@ type target struct {
 func newWriter(m *Manager, k Sink) *writer {
 	return &writer{
 		m: m, sink: k, kick: make(chan struct{}, 1),
-		due: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, targets: map[types.UID]*target{},
+		due: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, last: map[types.UID]Record{},
+		targets: map[types.UID]*target{},
 	}
 }
 
@@ -225,17 +227,28 @@ func (w *writer) lockTarget(uid types.UID) *target {
 func (w *writer) write(ctx context.Context, uid types.UID) error {
 	t := w.lockTarget(uid)
 	defer t.mu.Unlock()
-	r, ok := w.m.record(uid)
-	if !ok {
-		return w.remove(ctx, uid, t)
+	last, forgotten := w.takeLast(uid)
+	r, alive := w.m.record(uid)
+	switch {
+	case alive:
+		return w.patch(ctx, r, t)
+	case forgotten:
+		if err := w.patch(ctx, last, t); err != nil {
+			w.forget(last)
+			return err
+		}
 	}
+	return w.remove(ctx, uid, t)
+}
+
+func (w *writer) patch(ctx context.Context, r Record, t *target) error {
 	if r.Version <= t.written {
 		return nil
 	}
 	t.ref, t.touched = r.Ref, true
 	err := w.sink.Patch(ctx, r)
 	if errors.Is(err, podsync.ErrNotFound) {
-		w.m.log.Debug("status has nowhere to go", "pod", r.Namespace+"/"+r.Name, "uid", uid, "err", err)
+		w.m.log.Debug("status has nowhere to go", "pod", r.Namespace+"/"+r.Name, "uid", r.UID, "err", err)
 		err = nil
 	}
 	if err != nil {
@@ -257,6 +270,21 @@ func (w *writer) remove(ctx context.Context, uid types.UID, t *target) error {
 	delete(w.targets, uid)
 	w.mu.Unlock()
 	return nil
+}
+
+// forget notes the last status of a pod that is gone.
+func (w *writer) forget(r Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[r.UID] = r
+}
+
+func (w *writer) takeLast(uid types.UID) (Record, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.last[uid]
+	delete(w.last, uid)
+	return r, ok
 }
 
 func (w *writer) succeeded(t *target) {
