@@ -41,7 +41,7 @@ type Options struct {
 	// which says why.
 	Weight WeightFunc
 	// Recheck is the age at which Ensure no longer trusts what it remembers of an
-	// unchanged pod and reads its cgroup back; default 30 s. It bounds how long
+	// unchanged pod and reads its cgroup back; default 1 min. It bounds how long
 	// somebody else's change or removal goes unnoticed; Update notices at once.
 	Recheck time.Duration
 	// RemoveTimeout is how long one Remove tries; default 5 s.
@@ -118,7 +118,7 @@ func newHost(o Options, l layout, t tree, u unitMaker) (*Host, error) {
 		h.weight = LinearWeight
 	}
 	if h.recheck <= 0 {
-		h.recheck = 30 * time.Second
+		h.recheck = time.Minute
 	}
 	if h.patient <= 0 {
 		h.patient = 5 * time.Second

@@ -227,6 +227,54 @@ func TestCase_CGR_13_ReducesCPU(t *testing.T) {
 	}
 }
 
+// hybridHost skips unless cgroup v1 has the controllers and an empty cgroup2 is
+// mounted beside them.
+func hybridHost(t *testing.T) string {
+	t.Helper()
+	const at = "/sys/fs/cgroup/unified"
+	if _, err := os.Stat(at + "/cgroup.controllers"); err != nil || unified() {
+		t.Skip("needs a hybrid host")
+	}
+	return at
+}
+
+func TestCase_CGR_11_RealHybrid(t *testing.T) {
+	at := hybridHost(t)
+	open, root := realTree(t, cgroups.Options{})
+	h := open()
+	if !strings.HasPrefix(h.String(), "cgroup v1") {
+		t.Errorf("taken for %s", h)
+	}
+	// What a runtime leaves in the cgroup2 mount is found and removed too.
+	left := at + root + "/kubepods/besteffort/podleft/container"
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := h.List(t.Context()); err != nil || len(uids) != 1 || uids[0] != "left" {
+		t.Errorf("List: %v, %v", uids, err)
+	}
+	if err := h.Remove(t.Context(), "left"); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := h.List(t.Context()); err != nil || len(uids) != 0 {
+		t.Errorf("List after Remove: %v, %v", uids, err)
+	}
+}
+
+func TestCase_CGR_09_RealTreeWithoutControllers(t *testing.T) {
+	at := hybridHost(t)
+	_, root := realTree(t, cgroups.Options{})
+	h, err := cgroups.New(cgroups.Options{Root: at, CgroupRoot: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.Ensure(t.Context(), cgroupstest.Pod("a", "500m", "500m"))
+	var missing *cgroups.MissingControllersError
+	if !errors.As(err, &missing) || len(missing.Missing) != 3 {
+		t.Errorf("Ensure: %v, want cpu, memory and pids to be missing", err)
+	}
+}
+
 // Pod cgroups must be cheap to make: at most 4 ms.
 func BenchmarkCreate(b *testing.B) {
 	open, _ := realTree(b, cgroups.Options{})
