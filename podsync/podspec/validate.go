@@ -142,11 +142,29 @@ func (c *checker) name(p *field.Path, child, value string, rule func(string) []s
 	c.optional(p, child, value, rule)
 }
 
-// optional checks a value that may be empty.
+// optional checks a value that may be empty. A plain label satisfies every rule
+// that is used with it, and saves the regular expression.
 func (c *checker) optional(p *field.Path, child, value string, rule func(string) []string) {
-	if value == "" {
-		return
+	if value != "" && !plainLabel(value) {
+		c.rule(p, child, value, rule)
 	}
+}
+
+// plainLabel tells whether s is a DNS label: at most 63 lower-case letters,
+// digits and inner dashes.
+func plainLabel(s string) bool {
+	if s == "" || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) rule(p *field.Path, child, value string, rule func(string) []string) {
 	if msgs := rule(value); len(msgs) > 0 {
 		c.add(field.Invalid(at(p, child), value, strings.Join(msgs, ", and ")))
 	}
@@ -206,9 +224,7 @@ func (c *checker) meta() {
 	size := 0
 	for _, k := range sortedKeys(m.Annotations) {
 		size += len(k) + len(m.Annotations[k])
-		for _, msg := range validation.IsQualifiedName(strings.ToLower(k)) {
-			c.invalid(p, "annotations", k, "%s", msg)
-		}
+		c.name(p, "annotations", strings.ToLower(k), validation.IsQualifiedName)
 	}
 	if size > maxAnnotationBytes {
 		c.add(field.TooLong(p.Child("annotations"), "", maxAnnotationBytes))
@@ -241,12 +257,13 @@ func CheckUID(uid string) string {
 
 func (c *checker) labels(p *field.Path, labels map[string]string) {
 	for _, k := range sortedKeys(labels) {
-		for _, msg := range validation.IsQualifiedName(k) {
-			c.invalid(p, "", k, "%s", msg)
-		}
-		for _, msg := range validation.IsValidLabelValue(labels[k]) {
-			c.invalid(p, "", labels[k], "label %q: %s", shorten(k), msg)
-		}
+		c.name(p, "", k, validation.IsQualifiedName)
+		c.optional(p, "", labels[k], func(v string) []string {
+			if msgs := validation.IsValidLabelValue(v); len(msgs) > 0 {
+				return []string{fmt.Sprintf("label %q: %s", shorten(k), strings.Join(msgs, ", and "))}
+			}
+			return nil
+		})
 	}
 }
 

@@ -162,7 +162,7 @@ func (c *checker) ports(p *field.Path, ports []corev1.ContainerPort) {
 			if seen == nil {
 				seen = make(map[string]bool, len(ports))
 			}
-			c.optional(pp, "name", t.Name, validation.IsValidPortName)
+			c.rule(pp, "name", t.Name, validation.IsValidPortName)
 			c.unique(pp, "name", t.Name, seen)
 		}
 	}

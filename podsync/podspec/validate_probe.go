@@ -73,7 +73,7 @@ func (c *checker) handler(p *field.Path, exec *corev1.ExecAction, http *corev1.H
 
 func (c *checker) port(p *field.Path, port intstr.IntOrString) {
 	if port.Type == intstr.String {
-		c.name(p, "port", port.StrVal, validation.IsValidPortName)
+		c.rule(p, "port", port.StrVal, validation.IsValidPortName)
 		return
 	}
 	inRange(c, p, "port", port.IntVal, 1, math.MaxUint16)

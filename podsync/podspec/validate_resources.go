@@ -125,12 +125,12 @@ func native(name corev1.ResourceName) bool {
 func overcommittable(name corev1.ResourceName) bool { return native(name) && !isHugePages(name) }
 
 func resourceNameRule(name corev1.ResourceName) string {
-	if msgs := validation.IsQualifiedName(string(name)); len(msgs) > 0 {
-		return msgs[0]
-	}
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return ""
+	}
+	if msgs := validation.IsQualifiedName(string(name)); len(msgs) > 0 {
+		return msgs[0]
 	}
 	if strings.Contains(string(name), "/") {
 		return ""
