@@ -29,7 +29,7 @@ type Containerd struct {
 	claim  net.Listener // of the subnet
 
 	mu      sync.Mutex // guards what follows, and makes Restart, Kill and Stop take turns
-	process *process   // nil when not running
+	process *Process   // nil when not running
 	log     *os.File
 	stopped bool
 }
@@ -170,7 +170,7 @@ func (r *Containerd) boot(ctx context.Context) error {
 		out = io.MultiWriter(r.log, r.config.Output)
 	}
 	path := r.inst.BinDir + ":" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin"
-	p, err := startProcess(spec{
+	p, err := StartProcess(ProcessSpec{
 		Path: filepath.Join(r.inst.BinDir, "containerd"), Args: []string{"--config", r.inst.configFile()},
 		Env: append(os.Environ(), "PATH="+path), Stdout: out, Stderr: out,
 	})
@@ -187,7 +187,7 @@ func (r *Containerd) boot(ctx context.Context) error {
 }
 
 // waitReady asks for the status until it is good, the process ends, or ctx does.
-func (r *Containerd) waitReady(ctx context.Context, p *process) error {
+func (r *Containerd) waitReady(ctx context.Context, p *Process) error {
 	var last error
 	for {
 		if last = r.ready(ctx); last == nil {
@@ -195,7 +195,7 @@ func (r *Containerd) waitReady(ctx context.Context, p *process) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("containerd ended: %w", p.exit())
+			return fmt.Errorf("containerd ended: %w", p.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("containerd is not ready: %w (%w)", last, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
@@ -257,7 +257,7 @@ func (r *Containerd) PID() int {
 	if r.process == nil {
 		return 0
 	}
-	return r.process.pid
+	return r.process.PID()
 }
 
 // Log returns the end of containerd's log, for the message of a failed test.
@@ -291,7 +291,7 @@ func (r *Containerd) Kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.process != nil {
-		r.process.kill()
+		r.process.Kill()
 		r.process = nil
 	}
 }
@@ -304,7 +304,7 @@ func (r *Containerd) Restart(ctx context.Context) error {
 		return errors.New("restart containerd: it was stopped for good")
 	}
 	if r.process != nil {
-		r.process.stop(ctx, 10*time.Second)
+		r.process.Stop(ctx, 10*time.Second)
 		r.process = nil
 	}
 	if err := r.boot(ctx); err != nil {
@@ -329,7 +329,7 @@ func (r *Containerd) Stop(ctx context.Context) error {
 			// What could not be removed in order is swept.
 			fmt.Fprintf(r.log, "podsync: remove pods: %v\n", err)
 		}
-		r.process.stop(orderly, 5*time.Second)
+		r.process.Stop(orderly, 5*time.Second)
 		cancel()
 		r.process = nil
 	}

@@ -39,7 +39,7 @@ type Registry struct {
 	// User and Password open private/.
 	User, Password string
 
-	process *process
+	process *Process
 }
 
 // StartRegistry starts the registry program and waits until it serves.
@@ -73,7 +73,7 @@ func startRegistry(ctx context.Context, c RegistryConfig) (*Registry, error) {
 		args = append(args, "-v")
 	}
 	address, errors := &firstLine{ready: make(chan struct{})}, &lastLines{next: c.Output}
-	p, err := startProcess(spec{Path: filepath.Join(c.BinDir, "demoregistry"), Args: args, Env: os.Environ(), Stdout: address, Stderr: errors})
+	p, err := StartProcess(ProcessSpec{Path: filepath.Join(c.BinDir, "demoregistry"), Args: args, Env: os.Environ(), Stdout: address, Stderr: errors})
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func startRegistry(ctx context.Context, c RegistryConfig) (*Registry, error) {
 	case <-address.ready:
 		return &Registry{Address: address.String(), User: "demo", Password: c.Password, process: p}, nil
 	case <-p.done:
-		return nil, fmt.Errorf("it ended: %w: %s", p.exit(), errors)
+		return nil, fmt.Errorf("it ended: %w: %s", p.Err(), errors)
 	case <-ctx.Done():
-		p.kill()
+		p.Kill()
 		return nil, ctx.Err()
 	}
 }
@@ -100,7 +100,7 @@ func (r *Registry) DockerConfigJSON() ([]byte, error) {
 
 // Stop ends the registry. It may be called again.
 func (r *Registry) Stop(ctx context.Context) error {
-	r.process.stop(ctx, 5*time.Second)
+	r.process.Stop(ctx, 5*time.Second)
 	return nil
 }
 

@@ -4,8 +4,7 @@ package realruntime
 
 import (
 	"context"
-	"io"
-	"time"
+	"syscall"
 )
 
 // Containerd is a running private containerd; there is none on this system.
@@ -71,18 +70,4 @@ func TakeSnapshot() (Snapshot, error) { return Snapshot{}, nil }
 // Leaks finds nothing.
 func (Snapshot) Leaks() ([]string, error) { return nil, nil }
 
-type spec struct {
-	Path   string
-	Args   []string
-	Env    []string
-	Stdout io.Writer
-	Stderr io.Writer
-}
-
-type process struct{ done chan struct{} }
-
-func startProcess(spec) (*process, error) { return nil, ErrUnsupported }
-
-func (*process) exit() error                         { return nil }
-func (*process) kill()                               {}
-func (*process) stop(context.Context, time.Duration) {}
+func childAttributes() *syscall.SysProcAttr { return nil }

@@ -31,7 +31,7 @@ func fill(dir string, blobs []int) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	web, err := mutate.Config(busybox, settings([]string{"/bin/httpd"}, []string{"-f", "-v", "-p", "8080", "-h", "/www"}))
+	web, err := mutate.Config(busybox, settings([]string{"/bin/sh", "-c", webServer}, nil))
 	if err != nil {
 		return nil, fmt.Errorf("make the web image: %w", err)
 	}
@@ -61,6 +61,9 @@ func fill(dir string, blobs []int) (http.Handler, error) {
 	}
 	return h, nil
 }
+
+// webServer runs httpd and passes SIGTERM on, which process 1 of a container does not get by default.
+const webServer = `httpd -f -v -p 8080 -h /www & trap 'kill $!' TERM; wait`
 
 // pauseImage is the sandbox image: one static program.
 func pauseImage(dir string) (v1.Image, error) {
