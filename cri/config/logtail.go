@@ -19,7 +19,7 @@ const maxTailRead = 256 << 10
 // It reads at most the last 256 KiB of the file and follows no link at its end.
 func ReadLogTail(path string, maxBytes int64, maxLines int) (string, error) {
 	data, whole, err := readTail(path, maxTailRead)
-	if err != nil || maxBytes <= 0 || maxLines <= 0 {
+	if err != nil || len(data) == 0 || maxBytes <= 0 || maxLines <= 0 {
 		return "", err
 	}
 	if !whole {

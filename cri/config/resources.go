@@ -26,19 +26,35 @@ const (
 	oomBestEffort   = 1000
 )
 
-// cpuShares turns thousandths of a CPU into shares.
+// cpuShares turns thousandths of a CPU, at most maxMilliCPU, into shares.
 func cpuShares(milli int64) int64 {
-	milli = min(max(milli, 0), maxMilliCPU)
 	return min(max(milli*1024/1000, minShares), maxShares)
 }
 
-// cpuQuota turns thousandths of a CPU into microseconds of CPU time per period;
+// cpuQuota turns thousandths of a CPU, at most maxMilliCPU, into microseconds of CPU time per period;
 // 0 is no limit.
 func cpuQuota(milli, period int64) int64 {
 	if milli <= 0 {
 		return 0
 	}
-	return max(min(milli, maxMilliCPU)*period/1000, minQuota)
+	return max(milli*period/1000, minQuota)
+}
+
+// milliOf returns thousandths, bounded by what shares and quota are capped to
+// anyway: a Quantity's own conversion overflows.
+func milliOf(q *resource.Quantity) int64 {
+	if q.CmpInt64(maxMilliCPU/1000) >= 0 {
+		return maxMilliCPU
+	}
+	return max(q.MilliValue(), 0)
+}
+
+// bytesOf returns whole units, never negative and without overflow.
+func bytesOf(q *resource.Quantity) int64 {
+	if q.CmpInt64(math.MaxInt64) >= 0 {
+		return math.MaxInt64
+	}
+	return max(q.Value(), 0)
 }
 
 // linuxResources turns CPU and memory amounts into what the runtime is asked
@@ -48,12 +64,12 @@ func linuxResources(n *Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantit
 		cpuRequest = cpuLimit
 	}
 	r := &runtimeapi.LinuxContainerResources{
-		CpuShares:          cpuShares(cpuRequest.MilliValue()),
-		MemoryLimitInBytes: max(memoryLimit.Value(), 0),
+		CpuShares:          cpuShares(milliOf(cpuRequest)),
+		MemoryLimitInBytes: bytesOf(memoryLimit),
 	}
 	if !n.NoCPUCFSQuota {
 		r.CpuPeriod = n.period()
-		r.CpuQuota = cpuQuota(cpuLimit.MilliValue(), r.CpuPeriod)
+		r.CpuQuota = cpuQuota(milliOf(cpuLimit), r.CpuPeriod)
 		if exclusiveCPUs {
 			r.CpuQuota = -1
 		}
@@ -124,7 +140,7 @@ func hugepageLimits(n *Node, pod *corev1.Pod, c *corev1.Container, podLevel bool
 			if !ok {
 				continue
 			}
-			limit := uint64(max(q.Value(), 0))
+			limit := uint64(bytesOf(&q))
 			found := false
 			for _, l := range list {
 				if l.PageSize == size {
@@ -191,12 +207,12 @@ func setSwap(n *Node, r *runtimeapi.LinuxContainerResources, pod *corev1.Pod, c 
 
 func swapLimit(n *Node, pod *corev1.Pod, c *corev1.Container, qos corev1.PodQOSClass) int64 {
 	request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
-	capacity := n.Capacity.Memory().Value()
+	capacity := bytesOf(n.Capacity.Memory())
 	if n.Swap != SwapLimited || qos != corev1.PodQOSBurstable || isCritical(pod) ||
 		request.Cmp(*limit) == 0 || capacity <= 0 || n.SwapCapacity <= 0 {
 		return 0
 	}
-	share := min(float64(max(request.Value(), 0))/float64(capacity), 1)
+	share := min(float64(bytesOf(request))/float64(capacity), 1)
 	return int64(share * float64(n.SwapCapacity))
 }
 
@@ -213,19 +229,19 @@ func oomScore(n *Node, pod *corev1.Pod, c *corev1.Container, qos corev1.PodQOSCl
 		return oomBestEffort
 	default:
 	}
-	capacity := n.Capacity.Memory().Value()
+	capacity := bytesOf(n.Capacity.Memory())
 	if capacity <= 0 {
 		return oomBurstableMax
 	}
 	rest := restPerContainer(pod)
-	request := addNoOverflow(c.Resources.Requests.Memory().Value(), rest)
+	request := addNoOverflow(bytesOf(c.Resources.Requests.Memory()), rest)
 	if isSidecar(pod, c) {
 		// A sidecar must not be killed before the containers it serves.
 		request = max(request, addNoOverflow(smallestRequest(pod), rest))
 	}
 	score := int64(0)
 	if request < capacity {
-		score = 1000 - int64(1000*float64(max(request, 0))/float64(capacity))
+		score = 1000 - int64(1000*float64(request)/float64(capacity))
 	}
 	return min(max(score, oomBurstableMin), oomBurstableMax)
 }
@@ -237,14 +253,14 @@ func restPerContainer(pod *corev1.Pod) int64 {
 		return 0
 	}
 	sum := resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{})
-	rest := pod.Spec.Resources.Requests.Memory().Value() - sum.Memory().Value()
+	rest := pod.SpebytesOf(c.Resources.Requests.Memory()) - sum.Memory().Value()
 	return max(rest, 0) / int64(max(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), 1))
 }
 
 func smallestRequest(pod *corev1.Pod) int64 {
 	smallest := int64(math.MaxInt64)
 	for i := range pod.Spec.Containers {
-		smallest = min(smallest, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+		smallest = min(smallest, bytesOf(pod.Spec.Containers[i].Resources.Requests.Memory()))
 	}
 	if smallest == math.MaxInt64 {
 		return 0
