@@ -134,6 +134,9 @@ func (w *Writer) current(root *os.Root) (string, error) {
 	return t, nil
 }
 
+// errDiffers ends the comparison of a directory with a payload.
+var errDiffers = errors.New("differs")
+
 func isTimeDir(name string) bool {
 	return strings.HasPrefix(name, "..") && !strings.Contains(name, "/") && len(name) > len("..") &&
 		name != dataLink && name != newDataLink
@@ -152,21 +155,21 @@ func (w *Writer) same(root *os.Root, dir string, files Payload) bool {
 		}
 		f, ok := files[strings.TrimPrefix(name, dir+"/")]
 		if !ok {
-			return fs.SkipAll
+			return errDiffers
 		}
 		fi, err := d.Info()
 		if err != nil {
 			return err
 		}
 		if !fi.Mode().IsRegular() || fi.Mode() != w.mode(f.Mode) || fi.Size() != int64(len(f.Data)) || !ownedBy(fi, f.UID, w.GID) {
-			return fs.SkipAll
+			return errDiffers
 		}
 		b, err := root.ReadFile(name)
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(b, f.Data) {
-			return fs.SkipAll
+			return errDiffers
 		}
 		n++
 		return nil

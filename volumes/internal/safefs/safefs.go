@@ -49,7 +49,9 @@ func MakeDirs(path string, perm fs.FileMode) error {
 		}
 	}
 	if err := os.Mkdir(path, perm); err != nil {
-		if errors.Is(err, fs.ErrExist) { // made by somebody else meanwhile
+		// Somebody else may have made it meanwhile; or a link is there that leads
+		// to nothing.
+		if fi, err := os.Stat(path); err == nil && fi.IsDir() {
 			return nil
 		}
 		return fmt.Errorf("make directory: %w", err)
