@@ -253,7 +253,7 @@ func restPerContainer(pod *corev1.Pod) int64 {
 		return 0
 	}
 	sum := resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{})
-	rest := pod.SpebytesOf(c.Resources.Requests.Memory()) - sum.Memory().Value()
+	rest := bytesOf(pod.Spec.Resources.Requests.Memory()) - bytesOf(sum.Memory())
 	return max(rest, 0) / int64(max(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), 1))
 }
 
