@@ -92,7 +92,7 @@ func (b *builder) base(c *corev1.Container, old *corev1.ContainerStatus, init bo
 	case old.ContainerID != st.ContainerID && old.State.Terminated != nil:
 		// The instance before it is gone from the runtime.
 		st.LastTerminationState.Terminated = old.State.Terminated.DeepCopy()
-	case old.LastTerminationState.Terminated != nil && !sameEnd(old.LastTerminationState.Terminated, st.State.Terminated):
+	case old.LastTerminationState.Terminated != nil && !ends(old.LastTerminationState.Terminated, st.ContainerID):
 		st.LastTerminationState.Terminated = old.LastTerminationState.Terminated.DeepCopy()
 	}
 	return st
@@ -117,14 +117,17 @@ func instances(r *podsync.RuntimePod, name string) (newest, second *podsync.Runt
 
 // missing is the status of a container that the runtime holds no instance of.
 func (b *builder) missing(c *corev1.Container, old *corev1.ContainerStatus, init bool) corev1.ContainerStatus {
-	st := corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: b.waiting()}
+	st := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 	if old != nil {
-		if old.State.Terminated != nil && !b.all {
-			return *old.DeepCopy()
+		st = *old.DeepCopy() // what there was last
+		if st.State.Terminated != nil && !b.all {
+			return st
 		}
-		st.RestartCount = old.RestartCount
-		st.LastTerminationState = *old.LastTerminationState.DeepCopy()
+		if st.ContainerID == "" {
+			st.Image = c.Image
+		}
 	}
+	st.State = b.waiting()
 	switch {
 	case b.all && old != nil && (old.State.Running != nil || old.State.Terminated != nil):
 		st.State.Waiting.Reason, st.State.Waiting.Message = reasonRestartingAll, ""
@@ -135,7 +138,7 @@ func (b *builder) missing(c *corev1.Container, old *corev1.ContainerStatus, init
 		st.RestartCount++
 	case b.all && old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reasonRestartingAll:
 		st.State.Waiting.Reason, st.State.Waiting.Message = reasonRestartingAll, ""
-	case init && !IsSidecar(c) && b.in.Runtime != nil && regularCreated(b.in.Pod, b.in.Runtime):
+	case !b.all && init && !IsSidecar(c) && b.in.Runtime != nil && regularCreated(b.in.Pod, b.in.Runtime):
 		// Regular containers are only made when the init containers are done.
 		st.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
@@ -212,6 +215,8 @@ func (b *builder) convertUnknown(st, old *corev1.ContainerStatus) {
 	switch {
 	case old != nil && old.ContainerID == st.ContainerID && old.State.Terminated != nil:
 		st.State = *old.State.DeepCopy()
+	case old != nil && ends(old.LastTerminationState.Terminated, st.ContainerID):
+		st.State = *old.LastTerminationState.DeepCopy()
 	case old != nil && old.State.Running != nil:
 		st.State.Terminated = &corev1.ContainerStateTerminated{
 			Reason: reasonStatusUnknown, ExitCode: exitUnknown, ContainerID: st.ContainerID,
@@ -241,12 +246,11 @@ func endOf(rc *podsync.RuntimeContainer, in *Input) *corev1.ContainerStateTermin
 	}
 }
 
-func sameEnd(a, b *corev1.ContainerStateTerminated) bool {
-	return a != nil && b != nil && a.ContainerID == b.ContainerID
-}
+// ends tells whether an end is that of the instance with the id.
+func ends(t *corev1.ContainerStateTerminated, id string) bool { return t != nil && t.ContainerID == id }
 
 // applyReason puts in why a container that should run does not: its last end,
-// if it had one, becomes its last termination.
+// if it had one of its own, becomes its last termination.
 func (b *builder) applyReason(c *corev1.Container, st *corev1.ContainerStatus, init bool) {
 	if b.in.Runtime == nil || st.State.Running != nil {
 		return
@@ -255,7 +259,7 @@ func (b *builder) applyReason(c *corev1.Container, st *corev1.ContainerStatus, i
 	if !ok || !restartDue(b.in, c, init) {
 		return
 	}
-	if t := st.State.Terminated; t != nil {
+	if t := st.State.Terminated; t != nil && t.ContainerID != "" {
 		st.LastTerminationState = corev1.ContainerState{Terminated: t}
 	}
 	st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: w.Reason, Message: w.Message}}
