@@ -41,6 +41,9 @@ func (r *Runtime) sync(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 	pod := s.Pod()
 	act := plan.Compute(plan.Input{Pod: pod, Runtime: rp, Hashes: r.mon.hashes(pod), Probes: r.o.Probes})
 	if act.Nothing() {
+		if err := podsync.RuntimeActions.Set(s, podsync.Actions{}); err != nil {
+			return podsync.Retry(err)
+		}
 		if len(rp.Waiting) > 0 && r.mon.SetWaiting(pod.UID, nil) {
 			return podsync.Continue().Again(0)
 		}
