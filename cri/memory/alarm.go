@@ -53,6 +53,7 @@ type alarms struct {
 	clock   Clock
 	settle  func(gen uint64) // takes the lock and calls fired
 	heap    alarmHeap
+	frozen  bool
 	seq     uint64
 	timer   clock.Timer
 	timerAt time.Time
@@ -66,7 +67,10 @@ type alarms struct {
 // after schedules fire in d.
 func (s *alarms) after(d time.Duration, fire func(at time.Time)) *alarm {
 	s.seq++
-	a := &alarm{at: s.clock.Now().Add(d), seq: s.seq, fire: fire}
+	a := &alarm{at: s.clock.Now().Add(d), seq: s.seq, fire: fire, index: -1}
+	if s.frozen {
+		return a
+	}
 	heap.Push(&s.heap, a)
 	s.rearm()
 	return a
@@ -91,6 +95,16 @@ func (s *alarms) due(now time.Time) {
 		a.fire(a.at)
 	}
 	s.rearm()
+}
+
+// freeze drops all alarms, and those that come later.
+func (s *alarms) freeze() {
+	s.frozen = true
+	for _, a := range s.heap {
+		a.index = -1
+	}
+	s.heap = nil
+	s.disarm()
 }
 
 // fired is called, by settle, when timer gen has fired.
@@ -140,8 +154,8 @@ func (s *alarms) tick(gen uint64) {
 	}
 }
 
-// stop lets no callback start any more, and waits for those that run. The caller must not hold the lock of
-// the Runtime, and disarms the timer itself.
+// stop lets no callback start any more, and waits for those that run. It comes after freeze, and without the
+// lock of the Runtime.
 func (s *alarms) stop() {
 	s.mu.Lock()
 	s.stopped = true

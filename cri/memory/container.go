@@ -195,7 +195,7 @@ func (r *Runtime) startContainer(ctx context.Context, q *runtimeapi.StartContain
 	case err != nil:
 		err = unknown(fmt.Errorf("failed to create containerd task: %w", err))
 	}
-	now := r.stampAfter(c.createdAt)
+	now := nanos(r.opt.Clock.Now())
 	if err != nil {
 		c.finishedAt, c.exitCode, c.reason, c.message = now, startErrorCode, startErrorReason, err.Error()
 		close(c.done)
@@ -207,9 +207,6 @@ func (r *Runtime) startContainer(ctx context.Context, q *runtimeapi.StartContain
 	r.scheduleEnd(c)
 	return &runtimeapi.StartContainerResponse{}, nil
 }
-
-// stampAfter is the time in nanoseconds, but not before t.
-func (r *Runtime) stampAfter(t int64) int64 { return max(r.opt.Clock.Now().UnixNano(), t) }
 
 // scheduleEnd arranges for the end that the behaviour wants. The lock is held.
 func (r *Runtime) scheduleEnd(c *container) {

@@ -93,7 +93,7 @@ func (r *Runtime) Forget(match func(Container) bool) int {
 		if match(c.snapshot()) {
 			if c.finishedAt == 0 && (c.startedAt != 0 || c.lost) {
 				close(c.done)
-				c.finishedAt = r.stampAfter(c.createdAt)
+				c.finishedAt = nanos(r.opt.Clock.Now())
 			}
 			r.forget(c)
 			n++

@@ -22,8 +22,8 @@
 // Everything that takes time waits on the clock of the Options, with timers and never by polling: the real
 // clock, the fake clock of k8s.io/utils/clock/testing, and the bubbles of testing/synctest all work. Every
 // call first applies what has come due, so that after a step of a fake clock the next call sees its effects;
-// a container's finish time is the time its exit was due. Creation times are unique and increase, even while
-// the clock stands still.
+// a container's finish time is the time its exit was due. Creation times are unique and increase, by
+// nanoseconds while the clock stands still; start and finish times are the clock's own.
 //
 // # Faults
 //

@@ -82,8 +82,7 @@ func (r *Runtime) Shutdown() {
 	r.mu.Lock()
 	r.gate.shut = true
 	r.outage()
-	r.alarms.heap = nil
-	r.alarms.disarm()
+	r.alarms.freeze()
 	r.mu.Unlock()
 	r.alarms.stop()
 }
@@ -104,6 +103,14 @@ func (r *Runtime) id(kind string) string {
 func (r *Runtime) stampNow() int64 {
 	r.state.stamp = max(r.opt.Clock.Now().UnixNano(), r.state.stamp+1)
 	return r.state.stamp
+}
+
+// nanos is a time for a field in which zero means never.
+func nanos(t time.Time) int64 {
+	if n := t.UnixNano(); n != 0 {
+		return n
+	}
+	return 1
 }
 
 // wait waits for done, the end of ctx, or an outage of the runtime. Both may be nil-channelled.

@@ -29,7 +29,7 @@ func Serve(ctx context.Context, rt *Runtime, socketPath string) error {
 	if err != nil {
 		return fmt.Errorf("serve the in-memory runtime on %s: %w", path, err)
 	}
-	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true))
 	Register(s, rt)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()

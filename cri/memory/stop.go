@@ -22,7 +22,7 @@ func (r *Runtime) exited(c *container, at time.Time, e exit) {
 	r.alarms.cancel(c.end)
 	c.end = nil
 	c.lost = false
-	c.finishedAt = max(at.UnixNano(), c.startedAt, c.createdAt)
+	c.finishedAt = max(nanos(at), c.startedAt)
 	c.exitCode, c.reason, c.message = e.code, e.reason, e.message
 	close(c.done)
 	if r.state.containers[c.id] == c {
