@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podsync/sdk/internal/realruntime"
 )
@@ -245,5 +246,43 @@ func TestRunOnContainerd(t *testing.T) {
 	out, err := fakeRun(t, "failed", false, 20*time.Second)
 	if err == nil || !strings.Contains(err.Error(), "OutOfcpu") || !strings.Contains(out, "ready after") {
 		t.Errorf("%v, output:\n%s", err, out)
+	}
+}
+
+// TestDemoManifest holds the demo pod to the API's types: no unknown field, and modes that are octal.
+func TestDemoManifest(t *testing.T) {
+	b, err := os.ReadFile("../../../examples/manifests/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(b, &pod); err != nil {
+		t.Fatal(err)
+	}
+	if len(pod.Spec.InitContainers) != 2 || len(pod.Spec.Containers) != 1 || len(pod.Spec.ImagePullSecrets) != 1 {
+		t.Errorf("the pod has %d init containers, %d containers, %d pull secrets", len(pod.Spec.InitContainers), len(pod.Spec.Containers), len(pod.Spec.ImagePullSecrets))
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil && *v.Secret.DefaultMode != 0o440 {
+			t.Errorf("the mode of volume %s is %o", v.Name, *v.Secret.DefaultMode)
+		}
+	}
+	objects, err := os.ReadFile("../../../examples/manifests/objects/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for doc := range strings.SplitSeq(string(objects), "\n---\n") {
+		var o metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, o.Kind+" "+o.Name)
+	}
+	if diff := cmp.Diff([]string{"ConfigMap demo-page", "Secret demo-token", "Secret demo-registry"}, names); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(string(objects), password) || !strings.Contains(string(objects), manifestRegistry) {
+		t.Error("the pull secret does not open the registry that rundemo serves")
 	}
 }
