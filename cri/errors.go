@@ -85,7 +85,9 @@ func words(err error) string {
 }
 
 // plainly wraps an error of the runtime so that its text lacks gRPC's prefix.
-func plainly(doing string, err error) error { return &callError{text: doing + ": " + words(err), err: err} }
+func plainly(doing string, err error) error {
+	return &callError{text: doing + ": " + words(err), err: err}
+}
 
 type callError struct {
 	text string

@@ -96,7 +96,7 @@ func (n *node) settle(pod *corev1.Pod) podsync.Outcome {
 // until runs the stage, waiting as it asks, until cond holds.
 func (n *node) until(pod *corev1.Pod, what string, cond func() bool) {
 	n.t.Helper()
-	for range 400 {
+	for range 2000 {
 		if cond() {
 			return
 		}
@@ -110,6 +110,7 @@ func (n *node) until(pod *corev1.Pod, what string, cond func() bool) {
 		default:
 			time.Sleep(time.Second)
 		}
+		n.rt.Monitor().Invalidate(pod.UID) // nobody watches the runtime here
 	}
 	n.t.Fatalf("%s does not come about\n%s", what, n.show())
 }
