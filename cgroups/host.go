@@ -88,6 +88,7 @@ type known struct {
 	pod        *corev1.Pod
 	generation int64
 	parent     string
+	values     Resources
 	checked    time.Time
 }
 
@@ -137,29 +138,34 @@ func (h *Host) String() string {
 	return fmt.Sprintf("%s, %s, %s", &h.layout, h.driver, h.driver.Path(h.root))
 }
 
-// Ensure implements Manager. A pod that is the very object of the last call,
-// with the generation it had then, costs no system call until Recheck is over.
+// Ensure implements Manager. Until Recheck is over, a pod whose values are those
+// of the last call costs no system call, and one that is also the very object of
+// the last call, with the generation it had then, costs no work at all.
 func (h *Host) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
 	now := h.clock.Now()
 	h.mu.Lock()
 	k := h.pods[pod.UID]
-	if k != nil && k.pod == pod && k.generation == pod.Generation && now.Sub(k.checked) < h.recheck {
+	if k != nil && now.Sub(k.checked) >= h.recheck {
+		k = nil
+	}
+	if k != nil && k.pod == pod && k.generation == pod.Generation {
 		parent := k.parent
 		h.mu.Unlock()
 		return parent, nil
 	}
 	h.mu.Unlock()
-	return h.sync(ctx, pod)
+	return h.sync(ctx, pod, k)
 }
 
 // Update implements Manager.
 func (h *Host) Update(ctx context.Context, pod *corev1.Pod) error {
-	_, err := h.sync(ctx, pod)
+	_, err := h.sync(ctx, pod, nil)
 	return err
 }
 
-// sync brings the pod's cgroup about and remembers it.
-func (h *Host) sync(ctx context.Context, pod *corev1.Pod) (string, error) {
+// sync brings the pod's cgroup about and remembers it. Where trusted, what is
+// remembered and fresh, says that it is as it should be, it is left alone.
+func (h *Host) sync(ctx context.Context, pod *corev1.Pod, trusted *known) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -168,20 +174,31 @@ func (h *Host) sync(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cgroup of pod %s: %w", podsync.Ref(pod), err)
 	}
-	r := h.values.ForPod(pod)
-	created, err := h.bringPod(qos, pod, n, r)
+	k := &known{pod: pod, generation: pod.Generation, parent: h.driver.Path(n), values: h.values.ForPod(pod)}
+	if trusted != nil && trusted.parent == k.parent && trusted.values.equal(k.values) {
+		k.checked = trusted.checked
+		h.remember(pod.UID, k)
+		return k.parent, nil
+	}
+	created, err := h.bringPod(qos, pod, n, k.values)
 	if err != nil {
 		return "", fmt.Errorf("cgroup of pod %s: %w", podsync.Ref(pod), err)
 	}
-	k := &known{pod: pod, generation: pod.Generation, parent: h.driver.Path(n), checked: h.clock.Now()}
-	h.mu.Lock()
-	old := h.pods[pod.UID]
-	h.pods[pod.UID] = k
-	h.mu.Unlock()
+	k.checked = h.clock.Now()
+	old := h.remember(pod.UID, k)
 	if created && old != nil && old.parent == k.parent {
 		h.log.Warn("the pod's cgroup was gone and was made again", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "cgroup", k.parent)
 	}
 	return k.parent, nil
+}
+
+// remember replaces what is remembered of a pod and returns it.
+func (h *Host) remember(uid types.UID, k *known) (old *known) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old = h.pods[uid]
+	h.pods[uid] = k
+	return old
 }
 
 func (h *Host) podName(qos corev1.PodQOSClass, uid types.UID) (Name, error) {

@@ -1,6 +1,7 @@
 package cgroups
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type Resources struct {
 	Pids int64
 	// Hugepages are the limits of pages, one for each size that the node has.
 	Hugepages []HugepageLimit
+}
+
+func (r Resources) equal(o Resources) bool {
+	return r.CPUShares == o.CPUShares && r.CPUQuota == o.CPUQuota && r.CPUPeriod == o.CPUPeriod &&
+		r.Memory == o.Memory && r.Pids == o.Pids && slices.Equal(r.Hugepages, o.Hugepages)
 }
 
 // HugepageLimit is the limit of huge pages of one size.

@@ -63,20 +63,27 @@ func (f *FromDir) Run(ctx context.Context) error {
 	defer f.state.begin()()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	soon := true // a look is due within settle; more changes do not put it off
+	changed := func() {
+		if !soon {
+			soon = true
+			timer.Reset(settle)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-w.Events:
 			if f.concerns(e.Name) {
-				timer.Reset(settle)
+				changed()
 			}
 			continue
 		case <-w.Errors:
-			// An overflow: something was missed.
-			timer.Reset(settle)
+			changed() // an overflow: something was missed
 			continue
 		case <-timer.C:
+			soon = false
 		}
 		// First watch, then look, or what comes between is missed. A directory that
 		// is not there yet is tried again next time.
