@@ -233,7 +233,11 @@ func (d *demo) show(ctx context.Context) error {
 		}
 	}
 	d.say("To look around")
-	crictl := filepath.Join(d.bin, "crictl") + " -r " + d.node.Endpoint()
+	config := filepath.Join(d.dir, "crictl.yaml") // without a file it warns at each call
+	if err := os.WriteFile(config, []byte("runtime-endpoint: "+d.node.Endpoint()+"\n"), 0o600); err != nil {
+		return err
+	}
+	crictl := filepath.Join(d.bin, "crictl") + " -c " + config
 	fmt.Fprintf(d.out, "%s ps -a\n%s pods\ncurl http://%s/pods\nls %s\n", crictl, crictl, d.agent.address, filepath.Join(d.dir, "logs"))
 	return nil
 }
