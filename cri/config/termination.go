@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,14 +107,15 @@ func TerminationMessage(c *podsync.RuntimeContainer, readFile func(path string, 
 }
 
 // terminationHostPath finds the message file among the container's mounts, for
-// its name on the host may be another agent's choice.
+// its name on the host may be another agent's choice. Where a volume is mounted
+// there too, the later mount is what the container saw, and that is the file.
 func terminationHostPath(c *podsync.RuntimeContainer) string {
 	want := c.Annotations[AnnotationTerminationMessagePath]
 	if want == "" {
 		return ""
 	}
 	want = absolute(want)
-	for _, m := range c.Mounts {
+	for _, m := range slices.Backward(c.Mounts) {
 		if path.Clean(m.ContainerPath) == want {
 			return m.HostPath
 		}

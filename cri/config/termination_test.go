@@ -43,7 +43,7 @@ func TestTerminationMessage(t *testing.T) {
 			c := &podsync.RuntimeContainer{
 				State: tt.state, ExitCode: tt.exit, Reason: tt.reason, Message: tt.own, LogPath: "/logs/0.log",
 				Annotations: map[string]string{config.AnnotationTerminationMessagePath: "dev/log", config.AnnotationTerminationMessagePolicy: tt.policy},
-				Mounts:      []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/no"}, {ContainerPath: "/dev/log", HostPath: "/host/x"}},
+				Mounts:      []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/no"}, {ContainerPath: "/dev/log", HostPath: "/volume"}, {ContainerPath: "/dev/log", HostPath: "/host/x"}},
 			}
 			got := config.TerminationMessage(c, func(path string, limit int64) (string, error) {
 				if path != "/host/x" || limit != 4096 {
