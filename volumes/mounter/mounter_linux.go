@@ -162,14 +162,19 @@ func (m *mounter) List() ([]mount.MountPoint, error) {
 	return out, nil
 }
 
-// IsMountPoint tells whether something is mounted at the path itself. A path
-// that does not exist is an error that matches fs.ErrNotExist.
+// IsMountPoint tells whether something is mounted at the path itself; a link is
+// never a mount point. A path that does not exist is an error that matches
+// fs.ErrNotExist.
 func (m *mounter) IsMountPoint(path string) (bool, error) {
-	if _, err := os.Lstat(path); err != nil {
+	fi, err := os.Lstat(path)
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, fs.ErrNotExist
 		}
 		return false, err
+	}
+	if fi.Mode()&fs.ModeSymlink != 0 {
+		return false, nil
 	}
 	is, err := mountinfo.Mounted(path)
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *remover) descend(parent int, name, path string, depth int) error {
 	if r.top < 0 {
 		r.top = fd
 	}
-	if err := r.children(dir, path, depth); err != nil {
+	if err := r.children(dir, fd, path, depth); err != nil {
 		return err
 	}
 	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -124,7 +124,7 @@ func (r *remover) descend(parent int, name, path string, depth int) error {
 
 // children empties a directory. It goes on after an error, so that as much room
 // as possible is given back, and returns the first one.
-func (r *remover) children(dir *os.File, path string, depth int) error {
+func (r *remover) children(dir *os.File, fd int, path string, depth int) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
 			return fmt.Errorf("remove: %w", err)
@@ -136,7 +136,7 @@ func (r *remover) children(dir *os.File, path string, depth int) error {
 		var first error
 		failed := 0
 		for _, n := range names {
-			if err := r.remove(int(dir.Fd()), n, path+"/"+n, depth+1); err != nil {
+			if err := r.remove(fd, n, path+"/"+n, depth+1); err != nil {
 				if failed++; first == nil {
 					first = err
 				}
@@ -174,7 +174,7 @@ func (r *remover) flatten(parent int, name, path string) error {
 // ENOTDIR for a symbolic link and with EXDEV for a mount point, of which the
 // device number alone would not tell (a bind mount keeps it).
 func openDir(parent int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
 	for {
 		fd, err := unix.Openat2(parent, name, &how)

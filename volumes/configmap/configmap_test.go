@@ -1,0 +1,22 @@
+package configmap_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podsync/sdk/volumes/configmap"
+	"github.com/podsync/sdk/volumes/plugin"
+	"github.com/podsync/sdk/volumes/volumestest"
+)
+
+func TestConformance(t *testing.T) {
+	o := &volumestest.Objects{}
+	o.SetConfigMap("app", map[string]string{"a": "1", "b": "2"})
+	volumestest.Plugin(t, volumestest.Case{
+		New:     func() plugin.Plugin { return configmap.Plugin{} },
+		Volume:  corev1.Volume{Name: "vol", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "app"}}}},
+		Objects: o,
+		Missing: &volumestest.Objects{},
+	})
+}
