@@ -34,7 +34,7 @@ func TestContainerGolden(t *testing.T) {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr(int64(2000)), SupplementalGroups: []int64{7}}
 		c := app(p)
 		c.Command, c.Args = []string{"/bin/sh", "-c"}, []string{"echo $(GREETING) $$(GREETING) $(NOBODY)"}
-		c.WorkingDir, c.Stdin, c.StdinOnce, c.TTY = "/work", true, true, true
+		c.WorkingDir, c.Stdin, c.StdinOnce, c.TTY = "/srv", true, true, true
 		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}
 		c.Lifecycle = &corev1.Lifecycle{
 			PreStop:    &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"bye"}}},
@@ -72,7 +72,7 @@ func TestContainerGolden(t *testing.T) {
 		Image:      &runtimeapi.ImageSpec{Image: "sha256:abc", UserSpecifiedImage: "registry.local/app:1"},
 		Command:    []string{"/bin/sh", "-c"},
 		Args:       []string{"echo hi $(GREETING) $(NOBODY)"},
-		WorkingDir: "/work", Stdin: true, StdinOnce: true, Tty: true,
+		WorkingDir: "/srv", Stdin: true, StdinOnce: true, Tty: true,
 		Envs:       kv("GREETING", "hi"),
 		Mounts:     []*runtimeapi.Mount{{ContainerPath: "/data"}},
 		CDIDevices: []*runtimeapi.CDIDevice{{Name: "v.com/c=0"}, {Name: "v.com/c=2"}},
