@@ -85,15 +85,25 @@ func (f *FromDir) Run(ctx context.Context) error {
 		case <-timer.C:
 			soon = false
 		}
-		// First watch, then look, or what comes between is missed. A directory that
-		// is not there yet is tried again next time.
-		for _, dir := range f.binDirs() {
-			_ = w.Add(dir)
-		}
-		_ = w.Add(f.confDir())
+		// First watch, then look, or what comes between is missed.
+		watched := f.watch(w)
 		f.state.look(ctx, f.look)
-		timer.Reset(f.pause())
+		if watched {
+			timer.Reset(f.pause())
+		} else {
+			timer.Reset(or(f.RetryPeriod, time.Second))
+		}
 	}
+}
+
+// watch watches the directories. It tells whether the configuration is watched:
+// a directory that is not there yet must be tried again soon, whatever the look
+// after it finds, since it may have come in between.
+func (f *FromDir) watch(w *fsnotify.Watcher) bool {
+	for _, dir := range f.binDirs() {
+		_ = w.Add(dir)
+	}
+	return w.Add(f.confDir()) == nil
 }
 
 // concerns tells whether a change of that file may matter.
