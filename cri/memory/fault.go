@@ -23,6 +23,11 @@ type Fault struct {
 	HangReply bool
 }
 
+// none says that nothing goes wrong. (== would panic on an error of a type that has no ==.)
+func (f Fault) none() bool {
+	return f.Latency == 0 && f.Err == nil && !f.Hang && f.LoseReply == nil && !f.HangReply
+}
+
 // Intercept decides what goes wrong with a call. It is called from the caller's goroutine, from many at once,
 // and may call the Runtime: to end a container, for example, in the middle of an agent's work.
 type Intercept func(ctx context.Context, c Call) Fault
@@ -41,7 +46,7 @@ var ErrReplyLost = status.Error(codes.Unavailable, "error reading from server: E
 func Chain(fns ...Intercept) Intercept {
 	return func(ctx context.Context, c Call) Fault {
 		for _, fn := range fns {
-			if f := fn(ctx, c); f != (Fault{}) {
+			if f := fn(ctx, c); !f.none() {
 				return f
 			}
 		}
@@ -85,7 +90,7 @@ func Times(n int, fn Intercept) Intercept {
 	left.Store(int64(n))
 	return func(ctx context.Context, c Call) Fault {
 		f := fn(ctx, c)
-		if f == (Fault{}) || left.Add(-1) < 0 {
+		if f.none() || left.Add(-1) < 0 {
 			return Fault{}
 		}
 		return f

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"maps"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,9 +17,9 @@ func (r *Runtime) statsOf(c *container) *runtimeapi.ContainerStats {
 		return s
 	}
 	u := c.behaviour.Usage
-	seconds := uint64(max(now-c.startedAt, 0)) / 1e9
+	ran := time.Duration(max(now-c.startedAt, 0))
 	s.Cpu = &runtimeapi.CpuUsage{
-		Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: u.CPUNanoCores * seconds},
+		Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: uint64(float64(u.CPUNanoCores) * ran.Seconds())},
 		UsageNanoCores: &runtimeapi.UInt64Value{Value: u.CPUNanoCores},
 	}
 	s.Memory = &runtimeapi.MemoryUsage{
