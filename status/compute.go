@@ -214,7 +214,7 @@ func endUnknown(st *corev1.ContainerStatus) {
 // Rejected makes the status of a pod that the node refused: Failed with the
 // reason and message. What the pod's own status said before stays, and nothing
 // is made up: no container statuses and no conditions. A terminal phase that was
-// said before is left as it was.
+// said before is left as it was. It is not for a pod whose containers still run.
 func Rejected(pod *corev1.Pod, previous *corev1.PodStatus, reason, message string, now metav1.Time) corev1.PodStatus {
 	in := Input{Pod: pod, Previous: previous, Now: now}
 	prev := in.previous()

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MemorySink is a Sink in memory that records every write: for tests, and for
-// agents whose statuses nobody reads elsewhere. The zero value is ready to use.
-// Safe for concurrent use; set the functions before the first.
+// MemorySink is a Sink in memory that records every write, and so is for tests: it
+// only grows. (A Manager without any sink keeps statuses in memory, too.) The zero
+// value is ready to use. Safe for concurrent use; set the functions before the
+// first.
 type MemorySink struct {
 	// OnPatch and OnDelete, when set, are called before a write takes place, and
 	// may block or fail it. A failed write is not recorded.
