@@ -13,6 +13,7 @@ import (
 type instance struct {
 	PID        int          `json:"pid"`       // the process that started it
 	StartTime  string       `json:"startTime"` // of that process, in clock ticks since boot: tells a reused PID
+	PIDSpace   string       `json:"pidSpace"`  // the PID namespace that PID is of
 	Token      string       `json:"token"`
 	Root       string       `json:"root"`
 	BinDir     string       `json:"binDir"`

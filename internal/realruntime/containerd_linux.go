@@ -155,7 +155,11 @@ func newInstance(root string, c Config) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	i := instance{PID: os.Getpid(), StartTime: started, Token: hex.EncodeToString(token), Root: root, BinDir: bin, Masquerade: c.Masquerade}
+	space, err := pidSpace()
+	if err != nil {
+		return instance{}, err
+	}
+	i := instance{PID: os.Getpid(), StartTime: started, PIDSpace: space, Token: hex.EncodeToString(token), Root: root, BinDir: bin, Masquerade: c.Masquerade}
 	i.SocketDir = i.path("s")
 	if len(i.SocketDir) > maxSocketDir {
 		i.SocketDir = filepath.Join("/run", networkPrefix+i.Token)

@@ -182,6 +182,20 @@ func TestStopAfterKill(t *testing.T) {
 	}
 }
 
+// TestStopWhenContainerdHangs: Stop is bounded, and sweeps what it could not ask for.
+func TestStopWhenContainerdHangs(t *testing.T) {
+	node, registry := start(t, realruntime.Config{StopTimeout: time.Second})
+	runPod(t, node, registry.Image("busybox:1"), "stuck", runtimeapi.NamespaceMode_POD, 0)
+	if err := syscall.Kill(node.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	stop(t, node)
+	if took := time.Since(begin); took > 15*time.Second {
+		t.Errorf("Stop took %v", took)
+	}
+}
+
 func natRules(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
@@ -191,12 +205,12 @@ func natRules(t *testing.T) string {
 	return string(out)
 }
 
-// helperEnv makes TestDyingHelper start a pod and wait for its own death.
+// helperEnv makes TestDyingHelper, in a process of its own, start a pod and wait for its own death.
 const helperEnv = "PODSYNC_REALRUNTIME_HELPER"
 
 func TestDyingHelper(t *testing.T) {
 	if os.Getenv(helperEnv) == "" {
-		t.Skip("only for TestSweepAfterSIGKILL")
+		return // not a test of its own
 	}
 	node, registry := start(t, realruntime.Config{Root: os.Getenv(helperEnv)})
 	runPod(t, node, registry.Image("busybox:1"), "orphan", runtimeapi.NamespaceMode_POD, 0)

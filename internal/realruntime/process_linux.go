@@ -77,8 +77,16 @@ func startTime(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// alive tells whether the process that started the instance still runs.
+// alive tells whether the process that started the instance still runs. One of another PID namespace, which
+// shares the temporary directory with us, cannot be asked: it counts as alive.
 func (i instance) alive() bool {
+	space, err := pidSpace()
+	if err != nil || space != i.PIDSpace {
+		return true
+	}
 	started, err := startTime(i.PID)
 	return err == nil && started == i.StartTime
 }
+
+// pidSpace names the PID namespace of this process.
+func pidSpace() (string, error) { return os.Readlink("/proc/self/ns/pid") }
