@@ -32,8 +32,9 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // when nobody reads any more, all is still taken down
 	o, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -107,7 +108,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 // onMemory runs the manifests on the runtime inside the agent.
 func (d *demo) onMemory(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, removeAll(d.dir)) }()
-	if err := d.prepare(manifestRegistry); err != nil {
+	if err := d.prepare("", manifestRegistry); err != nil {
 		return err
 	}
 	return d.pods(ctx, "--runtime-endpoint", "memory", "--cgroup-root", "none")
@@ -169,7 +170,7 @@ func (d *demo) withRuntime(ctx context.Context) (err error) {
 	fmt.Fprintf(d.out, "ready after %d ms at %s, pods get addresses of %s\n", time.Since(begin).Milliseconds(), d.node.Endpoint(), d.node.Subnet())
 
 	defer func() { err = errors.Join(err, removeAll(d.dir)) }()
-	if err := d.prepare(registry.Address); err != nil {
+	if err := d.prepare(d.node.Root(), registry.Address); err != nil {
 		return err
 	}
 	return d.pods(ctx, "--runtime-endpoint", d.node.Endpoint(), "--cgroup-root", d.node.CgroupRoot(), "--cgroup-driver", "auto")

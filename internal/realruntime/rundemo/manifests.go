@@ -18,9 +18,10 @@ const (
 )
 
 // prepare makes the run's directories and copies the manifests there, because they are removed in the end, and
-// the registry may be elsewhere than they say.
-func (d *demo) prepare(registry string) error {
-	dir, err := os.MkdirTemp("", "podsync-demo-")
+// the registry may be elsewhere than they say. Below containerd's root directory, what is left when this process
+// is killed is swept by the next run.
+func (d *demo) prepare(parent, registry string) error {
+	dir, err := os.MkdirTemp(parent, "podsync-demo-")
 	if err != nil {
 		return err
 	}
