@@ -43,6 +43,9 @@ func (m *Manager) unmountLocked(ctx context.Context, uid types.UID, dir string, 
 	st.down.Store(true)
 	st.current.Store(nil)
 	st.vols = nil
+	if fi, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
+		return nil // nothing there, or a link or file, behind which nothing is the pod's
+	}
 	if failed := m.unmount(ctx, uid, dir); len(failed) > 0 {
 		return &PodError{Pod: string(uid), Op: "unmount", Volumes: failed}
 	}
