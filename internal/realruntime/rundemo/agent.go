@@ -100,7 +100,9 @@ func (a *agent) poll(ctx context.Context, limit time.Duration, done func([]corev
 
 // pods asks the agent for its pods.
 func (a *agent) pods(ctx context.Context) ([]corev1.Pod, error) {
-	body, err := fetch(ctx, "http://"+a.address+"/pods", 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	body, err := fetchOnce(ctx, "http://"+a.address+"/pods")
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +116,16 @@ func (a *agent) pods(ctx context.Context) ([]corev1.Pod, error) {
 // explain asks the agent why a pod is where it is.
 func (a *agent) explain(ctx context.Context, uid string) (string, error) {
 	return fetch(ctx, "http://"+a.address+"/explain?uid="+uid, 5*time.Second)
+}
+
+// ended tells whether the agent's process has.
+func (a *agent) ended() bool {
+	select {
+	case <-a.process.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // ready tells whether the pod's condition Ready is true.

@@ -28,6 +28,7 @@ type options struct {
 	timeout   time.Duration // for the pods to run, and for them to go
 	verbosity int           // of the agent
 	once      bool          // do not wait for Ctrl-C
+	shared    bool          // others start pods on this machine meanwhile: check only what this run made
 	memory    bool          // use the in-memory runtime even where a real one could run
 }
 
@@ -58,6 +59,7 @@ func parse(args []string) (options, error) {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long the pods may take to run, and to go")
 	fs.IntVar(&o.verbosity, "v", 2, "the agent's log level; at 2 it logs each stage")
 	fs.BoolVar(&o.once, "once", false, "take everything down again without waiting for Ctrl-C")
+	fs.BoolVar(&o.shared, "shared", false, "others start pods on this machine meanwhile: look in the end only for what this run made")
 	fs.BoolVar(&o.memory, "memory", false, "use the in-memory runtime")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -121,7 +123,11 @@ func (d *demo) onContainerd(ctx context.Context) error {
 		return err
 	}
 	err = d.withRuntime(ctx)
-	leaks, leakErr := settled(before)
+	look := before.Leaks
+	if d.shared && d.node != nil {
+		look = func() ([]string, error) { return d.node.Leaks() }
+	}
+	leaks, leakErr := settled(look)
 	if leakErr != nil {
 		return errors.Join(err, leakErr)
 	}
@@ -136,10 +142,10 @@ func (d *demo) onContainerd(ctx context.Context) error {
 	return errors.Join(err, fmt.Errorf("%d things were left behind", len(leaks)))
 }
 
-// settled compares until nothing is left, for at most two seconds: other programs come and go too.
-func settled(before realruntime.Snapshot) ([]string, error) {
+// settled looks until nothing is left, for at most two seconds: other programs come and go too.
+func settled(look func() ([]string, error)) ([]string, error) {
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		leaks, err := before.Leaks()
+		leaks, err := look()
 		if err != nil || len(leaks) == 0 || time.Now().After(deadline) {
 			return leaks, err
 		}
@@ -197,6 +203,9 @@ func (d *demo) pods(ctx context.Context, args ...string) (err error) {
 	}
 	if ctx.Err() != nil {
 		err = nil // Ctrl-C is how this ends
+	}
+	if d.agent.ended() {
+		return err
 	}
 	d.say("Removing the manifests; the agent stops the pods")
 	return errors.Join(err, d.takeDown(context.WithoutCancel(ctx)))

@@ -179,7 +179,7 @@ func fakeRun(t *testing.T, mode string, memory bool, limit time.Duration) (strin
 	var out bytes.Buffer
 	err := run(t.Context(), options{
 		manifests: "../../../examples/manifests", agent: os.Args[0], registry: "127.0.0.1:0", listen: "127.0.0.1:0",
-		timeout: limit, once: true, memory: memory,
+		timeout: limit, once: true, memory: memory, shared: true,
 	}, &out)
 	left, globErr := filepath.Glob(filepath.Join(os.TempDir(), "podsync-*"))
 	if globErr != nil || len(left) > 0 {
