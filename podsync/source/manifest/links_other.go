@@ -1,0 +1,7 @@
+//go:build !unix
+
+package manifest
+
+import "io/fs"
+
+func manyLinks(fs.FileInfo) bool { return false }

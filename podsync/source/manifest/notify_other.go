@@ -1,0 +1,5 @@
+//go:build !linux
+
+package manifest
+
+func newNotifier(dir string) (notifier, error) { return newFSNotifier(dir) }
