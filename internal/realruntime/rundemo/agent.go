@@ -35,7 +35,7 @@ func startAgent(d *demo, args []string) (*agent, error) {
 		"--root-dir", filepath.Join(d.dir, "root"), "--logs-dir", filepath.Join(d.dir, "logs"),
 		"--node-name", "demo-node", "--node-ip", "127.0.0.1", "--listen", address, "-v", strconv.Itoa(d.verbosity))
 	fmt.Fprintf(d.out, "%s %s\n", d.options.agent, strings.Join(args, " "))
-	log := &marked{out: d.out, mark: "    "}
+	log := &agentLog{out: d.out}
 	p, err := realruntime.StartProcess(realruntime.ProcessSpec{Path: d.options.agent, Args: args, Env: os.Environ(), Stdout: log, Stderr: log})
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
@@ -199,24 +199,4 @@ func (l *locked) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.out.Write(p)
-}
-
-// marked writes whole lines, each after a mark. One goroutine writes.
-type marked struct {
-	out  io.Writer
-	mark string
-	rest []byte
-}
-
-// Write never fails, so that a closed terminal does not end the agent.
-func (m *marked) Write(p []byte) (int, error) {
-	m.rest = append(m.rest, p...)
-	for {
-		line, rest, found := bytes.Cut(m.rest, []byte("\n"))
-		if !found {
-			return len(p), nil
-		}
-		_, _ = fmt.Fprintf(m.out, "%s%s\n", m.mark, line)
-		m.rest = rest
-	}
 }
