@@ -3,6 +3,8 @@ package memory_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -18,7 +20,7 @@ import (
 // TestManyPodsAtOnce takes many pods through their lives beside readers, listeners and accidents. It is for
 // the race detector; what it checks is that one call of many wins, and that nothing is left.
 func TestManyPodsAtOnce(t *testing.T) {
-	n := newNode(t, memory.Options{Rules: []memory.Rule{memory.Exits("init", 0)}})
+	n := newNode(t, memory.Options{Record: 100, Rules: []memory.Rule{memory.Exits("init", 0)}})
 	n.pull("busybox")
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers, writers sync.WaitGroup
@@ -46,7 +48,7 @@ func TestManyPodsAtOnce(t *testing.T) {
 	})
 	for w := range 8 {
 		writers.Go(func() {
-			for i := range 20 {
+			for i := range 8 {
 				n.life(t, fmt.Sprintf("pod-%d-%d", w, i))
 			}
 		})
@@ -149,17 +151,12 @@ type model struct {
 
 // pick draws a sandbox and a container of it; either may be an unknown ID.
 func (m *model) pick(t *rapid.T) (s *modelSandbox, sid string, c *modelContainer, cid string) {
-	sids := []string{"none"}
-	for id := range m.sandboxes {
-		sids = append(sids, id)
-	}
+	sids := append([]string{"none"}, slices.Sorted(maps.Keys(m.sandboxes))...)
 	sid = rapid.SampledFrom(sids).Draw(t, "sandbox")
 	s = m.sandboxes[sid]
 	cids := []string{"none"}
 	if s != nil {
-		for id := range s.containers {
-			cids = append(cids, id)
-		}
+		cids = append(cids, slices.Sorted(maps.Keys(s.containers))...)
 	}
 	cid = rapid.SampledFrom(cids).Draw(t, "container")
 	if s != nil {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -45,9 +46,11 @@ type container struct {
 	exitCode                         int32
 	reason, message                  string
 
-	done     chan struct{} // closed at the end
-	end      *alarm        // its own end, or the one that the stop signal caused
-	signaled bool          // the stop signal was delivered
+	done     chan struct{}  // closed at the end
+	end      *alarm         // its own end, or the one that the stop signal caused
+	signaled bool           // the stop signal was delivered
+	watchers map[int]func() // told at the end, beside done
+	watched  int
 }
 
 func (c *container) state() runtimeapi.ContainerState {
@@ -198,7 +201,8 @@ func (r *Runtime) startContainer(ctx context.Context, q *runtimeapi.StartContain
 	now := nanos(r.opt.Clock.Now())
 	if err != nil {
 		c.finishedAt, c.exitCode, c.reason, c.message = now, startErrorCode, startErrorReason, err.Error()
-		close(c.done)
+		c.ended()
+		r.change()
 		return nil, err
 	}
 	c.startedAt = now
@@ -250,9 +254,9 @@ func (r *Runtime) drop(c *container) error {
 	}
 	switch {
 	case c.starting:
-		return fmt.Errorf("container is in starting state, can't be removed")
+		return errors.New("container is in starting state, can't be removed")
 	case c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return fmt.Errorf("container is still running, to stop first")
+		return errors.New("container is still running, to stop first")
 	}
 	r.forget(c)
 	r.emit(c.home, c.id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)

@@ -80,17 +80,19 @@ func (r *Runtime) listContainers(_ context.Context, q *runtimeapi.ListContainers
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.matchContainers(q.GetFilter())
-	resp := &runtimeapi.ListContainersResponse{}
-	if len(list) > 0 {
-		resp.Containers = make([]*runtimeapi.Container, len(list))
-	}
+	// Slabs: a list of many is asked for often.
+	items := make([]runtimeapi.Container, len(list))
+	meta := make([]runtimeapi.ContainerMetadata, len(list))
+	images := make([]runtimeapi.ImageSpec, len(list))
+	resp := &runtimeapi.ListContainersResponse{Containers: make([]*runtimeapi.Container, len(list))}
 	for i, c := range list {
-		resp.Containers[i] = &runtimeapi.Container{
-			Id: c.id, PodSandboxId: c.sandboxID, Metadata: c.metadata(),
-			Image:    &runtimeapi.ImageSpec{Image: c.config.GetImage().GetImage(), UserSpecifiedImage: c.config.GetImage().GetUserSpecifiedImage()},
-			ImageRef: c.imageID, ImageId: c.imageID, State: c.state(), CreatedAt: c.createdAt,
-			Labels: maps.Clone(c.config.Labels), Annotations: maps.Clone(c.config.Annotations),
-		}
+		meta[i].Name, meta[i].Attempt = c.config.Metadata.Name, c.config.Metadata.Attempt
+		images[i].Image, images[i].UserSpecifiedImage = c.config.GetImage().GetImage(), c.config.GetImage().GetUserSpecifiedImage()
+		k := &items[i]
+		k.Id, k.PodSandboxId, k.Metadata, k.Image = c.id, c.sandboxID, &meta[i], &images[i]
+		k.ImageRef, k.ImageId, k.State, k.CreatedAt = c.imageID, c.imageID, c.state(), c.createdAt
+		k.Labels, k.Annotations = maps.Clone(c.config.Labels), maps.Clone(c.config.Annotations)
+		resp.Containers[i] = k
 	}
 	return resp, nil
 }

@@ -79,6 +79,7 @@ func (r *Runtime) SetUnknown(match func(Container) bool) int {
 			n++
 		}
 	}
+	r.change()
 	return n
 }
 
@@ -92,13 +93,14 @@ func (r *Runtime) Forget(match func(Container) bool) int {
 	for _, c := range slices.Clone(r.state.ordered) {
 		if match(c.snapshot()) {
 			if c.finishedAt == 0 && (c.startedAt != 0 || c.lost) {
-				close(c.done)
 				c.finishedAt = nanos(r.opt.Clock.Now())
+				c.ended()
 			}
 			r.forget(c)
 			n++
 		}
 	}
+	r.change()
 	return n
 }
 
@@ -143,6 +145,7 @@ func (r *Runtime) Reboot(o RebootOptions) {
 		}
 	}
 	r.events.held = nil
+	r.change()
 	r.gate.down = wasDown
 	r.restore()
 }

@@ -81,6 +81,7 @@ func (r *Runtime) BreakEvents(err error) {
 
 // emit sends one event with the state of the whole pod, as containerd 2.x does. The lock is held.
 func (r *Runtime) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
+	r.change()
 	if r.gate.down || r.gate.shut || r.events.opt.Unsupported {
 		return
 	}

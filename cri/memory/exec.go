@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,29 +48,28 @@ func (r *Runtime) runExec(ctx context.Context, c *container, q *runtimeapi.ExecS
 	if late {
 		d = timeout
 	}
-	over := make(chan struct{})
-	dead := false
-	r.mu.Lock()
-	a := r.alarms.after(d, func(time.Time) { close(over) })
-	out := r.gate.out
-	r.mu.Unlock()
-	var err error
-	select {
-	case <-over:
-	case <-c.done:
-		dead = true
-	case <-ctx.Done():
-		err = contextError(ctx)
-	case <-out:
-		err = errUnavailable()
+	// One channel for both ends, closed with the lock held: at d, or when the container ends.
+	over, dead := make(chan struct{}), false
+	finish := func(died bool) {
+		if !isClosed(over) {
+			dead = died
+			close(over)
+		}
 	}
 	r.mu.Lock()
+	a := r.alarms.after(d, func(time.Time) { finish(false) })
+	watch := c.onEnd(func() { finish(true) })
+	r.mu.Unlock()
+	err := r.wait(ctx, over)
+	r.mu.Lock()
 	r.alarms.cancel(a)
+	delete(c.watchers, watch)
+	died := dead
 	r.mu.Unlock()
 	switch {
 	case err != nil:
 		return nil, err
-	case dead:
+	case died:
 		return &runtimeapi.ExecSyncResponse{ExitCode: killedCode}, nil
 	case late:
 		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: context deadline exceeded", timeout)
@@ -90,7 +90,7 @@ func (r *Runtime) reopenContainerLog(_ context.Context, q *runtimeapi.ReopenCont
 		return nil, notFound("an error occurred when try to find container %q", q.GetContainerId())
 	}
 	if c.state() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return nil, unknown(fmt.Errorf("container is not running"))
+		return nil, unknown(errors.New("container is not running"))
 	}
 	if err := r.appendLog(c, "", nil); err != nil {
 		return nil, unknown(fmt.Errorf("failed to create container loggers: %w", err))

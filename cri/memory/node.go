@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -86,6 +87,41 @@ func (r *Runtime) Containers() []Container {
 		out[i].Config = proto.CloneOf(c.config)
 	}
 	return out
+}
+
+// Await waits until ok is true of all containers, oldest first. It asks again after each change of a sandbox
+// or container, and never in between. It answers ctx's error when that ends first. The configurations that ok
+// sees may only be read.
+func (r *Runtime) Await(ctx context.Context, ok func([]Container) bool) error {
+	for {
+		r.mu.Lock()
+		r.alarms.due(r.opt.Clock.Now())
+		if r.changed == nil {
+			r.changed = make(chan struct{})
+		}
+		changed := r.changed
+		list := make([]Container, len(r.state.ordered))
+		for i, c := range r.state.ordered {
+			list[i] = c.snapshot()
+		}
+		r.mu.Unlock()
+		if ok(list) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the containers of the in-memory runtime: %w", ctx.Err())
+		}
+	}
+}
+
+// change wakes those who Await. The lock is held.
+func (r *Runtime) change() {
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
 }
 
 // Leftovers lists what is still there, one line each: sandboxes, containers, addresses. It is empty when every

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -116,7 +117,7 @@ func (r *Runtime) fetch(ctx context.Context, named reference.Named, auth *runtim
 	case remote.Missing:
 		return "", notFound("failed to pull and unpack image %q: failed to resolve reference %q: %s", ref, ref, ref)
 	case (remote.Username != "" || remote.Password != "") && (user != remote.Username || password != remote.Password):
-		return "", fail(fmt.Errorf("pull access denied, repository does not exist or may require authorization: authorization failed"))
+		return "", fail(errors.New("pull access denied, repository does not exist or may require authorization: authorization failed"))
 	}
 	img := remote.Image
 	img.Ref = ref
@@ -159,7 +160,7 @@ func credentials(auth *runtimeapi.AuthConfig, host string) (user, password strin
 		}
 		user, password, ok := strings.Cut(string(data), ":")
 		if !ok {
-			return "", "", fmt.Errorf("decode auth: no colon between user and password")
+			return "", "", errors.New("decode auth: no colon between user and password")
 		}
 		return user, strings.Trim(password, "\x00"), nil
 	}

@@ -28,6 +28,7 @@ type Runtime struct {
 	pulls []Pull
 
 	events  events
+	changed chan struct{} // closed at the next change, when somebody waits for one
 	podCIDR string
 	cond    struct{ runtime, network runtimeapi.RuntimeCondition }
 }
@@ -113,18 +114,32 @@ func nanos(t time.Time) int64 {
 	return 1
 }
 
-// wait waits for done, the end of ctx, or an outage of the runtime. Both may be nil-channelled.
+// wait waits for done, the end of ctx, or an outage of the runtime. Done may be nil. Of several that have
+// happened an outage counts first, then done.
 func (r *Runtime) wait(ctx context.Context, done <-chan struct{}) error {
 	r.mu.Lock()
 	out := r.gate.out
 	r.mu.Unlock()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return contextError(ctx)
 	case <-out:
+	}
+	switch {
+	case isClosed(out):
 		return errUnavailable()
+	case isClosed(done):
+		return nil
+	}
+	return contextError(ctx)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -24,10 +24,34 @@ func (r *Runtime) exited(c *container, at time.Time, e exit) {
 	c.lost = false
 	c.finishedAt = max(nanos(at), c.startedAt)
 	c.exitCode, c.reason, c.message = e.code, e.reason, e.message
-	close(c.done)
+	c.ended()
 	if r.state.containers[c.id] == c {
 		r.emit(c.home, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	}
+}
+
+// ended tells everyone who waits for the container's end. The lock is held.
+func (c *container) ended() {
+	close(c.done)
+	for _, tell := range c.watchers {
+		tell()
+	}
+	c.watchers = nil
+}
+
+// onEnd calls fn, with the lock held, when the container ends; at once when it has. The number is that of the
+// watcher. The lock is held.
+func (c *container) onEnd(fn func()) int {
+	if isClosed(c.done) {
+		fn()
+		return 0
+	}
+	if c.watchers == nil {
+		c.watchers = map[int]func(){}
+	}
+	c.watched++
+	c.watchers[c.watched] = fn
+	return c.watched
 }
 
 func (r *Runtime) stopContainer(ctx context.Context, q *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
