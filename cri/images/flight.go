@@ -75,6 +75,11 @@ func (p *Puller) fly(ctx context.Context, k flightKey, f *flight, spec *runtimea
 	select {
 	case p.slots <- struct{}{}:
 		start := p.o.Clock.Now()
+		if p.o.PullTimeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, p.o.PullTimeout)
+			defer cancel()
+		}
 		f.ref, f.err = p.o.Service.PullImage(ctx, spec, auth, sandbox)
 		f.took = p.o.Clock.Since(start)
 		<-p.slots

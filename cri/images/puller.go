@@ -44,6 +44,10 @@ type Options struct {
 	// InitialBackoff and MaxBackoff bound the time between tries of an image that
 	// cannot be pulled; 0 is the default, 10 s and 300 s.
 	InitialBackoff, MaxBackoff time.Duration
+	// PullTimeout bounds one pull; 0 is no bound besides the runtime's own, which
+	// watches for pulls that make no progress. A pull over a thin link may well
+	// take hours.
+	PullTimeout time.Duration
 	// Clock is the clock; nil is the real one.
 	Clock clock.PassiveClock
 	// Logger gets debug lines; nil discards them.

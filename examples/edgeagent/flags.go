@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// flags are the program's flags; other programs drive it, so they stay stable.
+type flags struct {
+	RuntimeEndpoint string
+	Manifests       string
+	Objects         string
+	RootDir         string
+	LogsDir         string
+	NodeName        string
+	NodeIPs         []string
+	Labels          map[string]string
+	CgroupRoot      string
+	CgroupDriver    string
+	Listen          string
+	ClusterDNS      []string
+	ClusterDomain   string
+	Adopt           bool
+	Housekeeping    time.Duration
+	Verbosity       int
+}
+
+func parseFlags(args []string) (flags, error) {
+	var f flags
+	host, _ := os.Hostname()
+	fs := pflag.NewFlagSet("edgeagent", pflag.ContinueOnError)
+	fs.StringVar(&f.RuntimeEndpoint, "runtime-endpoint", "", `CRI server, "unix:///path"; "memory" is a runtime inside the process, for trials; default: the first socket of containerd, CRI-O or cri-dockerd that is there`)
+	fs.StringVar(&f.Manifests, "manifests", "", "directory of pod manifests, YAML or JSON, one or many documents a file (required)")
+	fs.StringVar(&f.Objects, "objects", "", "directory of ConfigMap and Secret manifests that the pods refer to")
+	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podsync", "directory of pod directories, volumes and statuses")
+	fs.StringVar(&f.LogsDir, "logs-dir", "", "directory of pod logs (default ROOT-DIR/logs)")
+	fs.StringVar(&f.NodeName, "node-name", strings.ToLower(host), "this node's name")
+	fs.StringSliceVar(&f.NodeIPs, "node-ip", nil, "this node's addresses, the primary one first")
+	fs.StringToStringVar(&f.Labels, "labels", nil, "labels of the node, for node selectors: key=value,…")
+	fs.StringVar(&f.CgroupRoot, "cgroup-root", "/", `cgroup below which pods get theirs; "none" gives them none`)
+	fs.StringVar(&f.CgroupDriver, "cgroup-driver", "auto", "cgroupfs, systemd, or auto to ask the runtime")
+	fs.StringVar(&f.Listen, "listen", "", "address of the HTTP API: /healthz, /metrics, /pods, /explain (default: none)")
+	fs.StringSliceVar(&f.ClusterDNS, "cluster-dns", nil, "name servers of pods with dnsPolicy ClusterFirst")
+	fs.StringVar(&f.ClusterDomain, "cluster-domain", "", "domain of the pods' search list")
+	fs.BoolVar(&f.Adopt, "adopt", false, "also own pods that a kubelet made in this runtime, to take the node over")
+	fs.DurationVar(&f.Housekeeping, "housekeeping", 0, "period of the search for leftovers of unknown pods (default 2m)")
+	fs.IntVarP(&f.Verbosity, "v", "v", 0, "log level: at 2 each step of each pod is logged")
+	if err := fs.Parse(args); err != nil {
+		return f, err
+	}
+	return f, f.complete()
+}
+
+func (f *flags) complete() error {
+	var errs []error
+	if f.Manifests == "" {
+		errs = append(errs, errors.New("--manifests is required: the directory of pod manifests"))
+	}
+	switch f.CgroupDriver {
+	case "auto", "cgroupfs", "systemd":
+	default:
+		errs = append(errs, fmt.Errorf("--cgroup-driver is %q; it must be auto, cgroupfs or systemd", f.CgroupDriver))
+	}
+	for _, p := range []*string{&f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		errs = append(errs, err)
+		*p = abs
+	}
+	if f.LogsDir == "" {
+		f.LogsDir = filepath.Join(f.RootDir, "logs")
+	}
+	return errors.Join(errs...)
+}
