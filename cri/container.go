@@ -25,6 +25,16 @@ type startOne struct {
 	exited time.Time
 	// targetName is whose processes an ephemeral container joins.
 	targetName string
+	// files is what prepare made; nil before.
+	files *instanceFiles
+}
+
+// instanceFiles are what one instance of a container has on the host's disk
+// before it is made.
+type instanceFiles struct {
+	restarts    int
+	termination string
+	err         error
 }
 
 // spec returns the container that a Start means.
@@ -191,12 +201,13 @@ func (x *executor) imageFailed(ctx context.Context, name string, err error) erro
 // containerConfig builds the configuration of the container's next instance,
 // and makes the files that it mounts.
 func (x *executor) containerConfig(ctx context.Context, st *startOne, img config.Image) (*runtimeapi.ContainerConfig, error) {
-	restarts, err := x.restartCount(st.c.Name)
-	if err != nil {
-		return nil, err
+	files := x.prepare(st)
+	if files.err != nil {
+		return nil, files.err
 	}
-	in := config.ContainerInput{Pod: x.pod, Container: st.c, Node: &x.node, RestartCount: restarts, Image: img,
+	in := config.ContainerInput{Pod: x.pod, Container: st.c, Node: &x.node, RestartCount: files.restarts, Image: img,
 		Annotations: podsync.ExtraAnnotations.Get(x.s), CDIDevices: podsync.ExtraCDIDevices.Get(x.s)}
+	var err error
 	if in.TargetID, err = x.target(st.targetName); err != nil {
 		return nil, err
 	}
@@ -213,11 +224,11 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 	if in.Env, err = config.Env(ctx, env); err != nil {
 		return nil, err
 	}
-	mounts := config.MountsInput{Pod: x.pod, Container: st.c, Env: in.Env, PodIPs: ips, Extra: podsync.ExtraMounts.Get(x.s)}
+	mounts := config.MountsInput{Pod: x.pod, Container: st.c, Env: in.Env, PodIPs: ips, Extra: podsync.ExtraMounts.Get(x.s), TerminationFile: files.termination}
 	if v, ok := podsync.PodVolumes.Get(x.s); ok && v != nil {
 		mounts.Volumes, in.SupplementalGroups = v, v.SupplementalGroups()
 	}
-	if err := x.files(&mounts, st.c, restarts); err != nil {
+	if err := x.hostsFile(&mounts); err != nil {
 		return nil, err
 	}
 	if mounts.Images, err = x.imageVolumes(ctx, st.c); err != nil {
@@ -231,11 +242,33 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 		return nil, err
 	}
 	cfg.Labels[OwnerLabel] = x.r.o.Owner
-	logs := filepath.Join(x.boxConfig.LogDirectory, filepath.Dir(cfg.LogPath))
-	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return nil, fmt.Errorf("log directory: %w", err)
-	}
 	return cfg, nil
+}
+
+// prepare makes the log directory and the termination message file of the
+// container's next instance, once. They need no sandbox, so that it is called
+// while that is being made.
+func (x *executor) prepare(st *startOne) *instanceFiles {
+	if st.files != nil {
+		return st.files
+	}
+	f := &instanceFiles{}
+	st.files = f
+	if f.restarts, f.err = x.restartCount(st.c.Name); f.err != nil {
+		return f
+	}
+	if err := os.MkdirAll(filepath.Join(x.boxConfig.LogDirectory, filepath.Dir(config.LogPath(st.c.Name, f.restarts))), 0o755); err != nil {
+		f.err = fmt.Errorf("log directory: %w", err)
+		return f
+	}
+	dirs, ok := podsync.PodDirs.Get(x.s)
+	if !ok || dirs.Containers == "" {
+		return f
+	}
+	if f.termination, f.err = config.TerminationFile(dirs.Containers, st.c, f.restarts); f.err == nil && f.termination != "" {
+		f.err = config.CreateTerminationFile(dirs.Root, f.termination)
+	}
+	return f
 }
 
 // restartCount returns the number of the container's next instance: one more
@@ -264,40 +297,32 @@ func (x *executor) target(name string) (string, error) {
 	return "", fmt.Errorf("target container %s is not running", name)
 }
 
-// files makes the hosts file and the termination message file, if the pod has
-// directories for them.
-func (x *executor) files(in *config.MountsInput, c *corev1.Container, restarts int) error {
+// hostsFile makes the pod's hosts file, if the pod has a directory for it.
+func (x *executor) hostsFile(in *config.MountsInput) error {
 	dirs, ok := podsync.PodDirs.Get(x.s)
 	if !ok {
 		return nil
 	}
 	in.Dirs = dirs
-	if dirs.EtcHosts != "" && !x.hostsDone && config.WantsHostsFile(x.pod, c, in.PodIPs) {
-		var nodeHosts []byte
-		if x.pod.Spec.HostNetwork {
-			var err error
-			if nodeHosts, err = os.ReadFile(config.EtcHosts); err != nil {
-				return fmt.Errorf("hosts file of the node: %w", err)
-			}
-		}
-		content, err := config.HostsFile(x.pod, &x.node, in.PodIPs, nodeHosts)
-		if err != nil {
-			return err
-		}
-		if err := config.WriteHostsFile(dirs.EtcHosts, content); err != nil {
-			return err
-		}
-		x.hostsDone = true
-	}
-	if dirs.Containers == "" {
+	if dirs.EtcHosts == "" || x.hostsDone || !config.WantsHostsFile(x.pod, in.Container, in.PodIPs) {
 		return nil
 	}
-	file, err := config.TerminationFile(dirs.Containers, c, restarts)
-	if err != nil || file == "" {
+	var nodeHosts []byte
+	if x.pod.Spec.HostNetwork {
+		var err error
+		if nodeHosts, err = os.ReadFile(config.EtcHosts); err != nil {
+			return fmt.Errorf("hosts file of the node: %w", err)
+		}
+	}
+	content, err := config.HostsFile(x.pod, &x.node, in.PodIPs, nodeHosts)
+	if err != nil {
 		return err
 	}
-	in.TerminationFile = file
-	return config.CreateTerminationFile(dirs.Root, file)
+	if err := config.WriteHostsFile(dirs.EtcHosts, content); err != nil {
+		return err
+	}
+	x.hostsDone = true
+	return nil
 }
 
 // imageVolumes makes the image volumes that the container mounts present.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -65,6 +66,13 @@ func (x *executor) createSandbox(ctx context.Context) error {
 		return podsync.WithReason(ReasonFailedCreateLogDir, fmt.Errorf("pod %s: log directory: %w", x.s.Ref(), err))
 	}
 	x.changed = true
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, st := range x.starts {
+			x.prepare(st)
+		}
+	})
+	defer wg.Wait()
 	err := x.r.heavy(ctx, sandboxTimeoutMultiplier*x.r.o.CallTimeout, func(ctx context.Context) error {
 		id, err := x.r.o.Runtime.RunPodSandbox(ctx, x.boxConfig, x.handler)
 		x.sandboxID = id
