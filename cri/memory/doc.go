@@ -15,7 +15,8 @@
 // container runs until it is stopped, and ends at once with exit code 143 when the stop signal arrives, as a
 // program with the default disposition does when it is not process 1. (A bare "sleep" as process 1 ignores
 // SIGTERM: that is IgnoreTERM, which costs the whole grace period and ends with 137.) SIGKILL ends a
-// container at once with 137.
+// container at once with 137. [Commands] is a rule for ordinary manifests: it guesses the behaviour from the
+// container's command.
 //
 // # Time
 //

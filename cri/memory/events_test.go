@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,27 @@ func TestSlowEventReader(t *testing.T) {
 		cancel()
 		if err := <-ended; status.Code(err) != codes.Canceled {
 			t.Errorf("end: %v", err)
+		}
+	})
+}
+
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, memory.Options{Rules: []memory.Rule{memory.ExitsAfter("app", time.Minute, 0)}})
+		asked := 0
+		began := time.Now()
+		go n.start("web")
+		n.ok(n.Await(t.Context(), func(list []memory.Container) bool {
+			asked++
+			return len(list) == 1 && list[0].State == exited
+		}))
+		if took := time.Since(began); took != time.Minute || asked > 7 {
+			t.Errorf("it took %s and asked %d times", took, asked)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.Await(ctx, func([]memory.Container) bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("await what does not come: %v", err)
 		}
 	})
 }

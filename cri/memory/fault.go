@@ -81,7 +81,7 @@ func OnNth(method string, nth int, f Fault) Intercept {
 
 // OnMutation gives f to the nth call that changes something.
 func OnMutation(nth int, f Fault) Intercept {
-	return When(func(c Call) bool { return c.Mutation == nth }, f)
+	return When(func(c Call) bool { return c.Mutation > 0 && c.Mutation == nth }, f)
 }
 
 // Times lets fn answer with at most n faults, and is silent from then on.
