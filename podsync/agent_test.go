@@ -683,3 +683,30 @@ func TestNewTellsAllMistakes(t *testing.T) {
 		}
 	}
 }
+
+// keeper is a Reporter that remembers statuses from before.
+type keeper map[types.UID]corev1.PodStatus
+
+func (keeper) Ended(context.Context, *podsync.Sync, podsync.Phase, podsync.Outcome) {}
+func (keeper) Forget(context.Context, types.UID)                                    {}
+func (k keeper) Get(uid types.UID) (corev1.PodStatus, bool)                         { st, ok := k[uid]; return st, ok }
+
+// What ended by the node's own word is not run again after a restart, though its
+// source does not know; what the node refused is judged anew.
+func TestCase_ADM_04_EndedByTheNodesOwnStatus(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		done, refused := podsynctest.Pod(podsynctest.Named("done")), podsynctest.Pod(podsynctest.Named("refused"))
+		n := newNode(t, newFeed("file", done, refused))
+		n.cfg.Reporter = keeper{
+			"done-uid":    {Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "app"}}},
+			"refused-uid": {Phase: corev1.PodFailed, Reason: "OutOfcpu"},
+		}
+		n.start()
+		synctest.Wait()
+		got := n.log.take()
+		if strings.Contains(got, "admit done") || strings.Contains(got, "sync done") || !strings.Contains(got, "sync refused") {
+			t.Errorf("happened:\n%s", got)
+		}
+		n.stop()
+	})
+}

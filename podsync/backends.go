@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -17,6 +18,18 @@ type Reporter interface {
 	// Forget is called when a pod is gone for good: no source has it, nothing
 	// of it is left on the node.
 	Forget(ctx context.Context, uid types.UID)
+}
+
+// Refresher is a Reporter that can tell of a pod's state in the middle of a run.
+type Refresher interface {
+	// Refresh is called when a stage learned something new of the runtime.
+	Refresh(s *Sync)
+}
+
+// StatusKeeper is a Reporter that knows statuses from before this process.
+type StatusKeeper interface {
+	// Get returns the pod's last status, ok is false when there is none.
+	Get(uid types.UID) (st corev1.PodStatus, ok bool)
 }
 
 // Cleaner knows one kind of thing that pods hold on the node (sandboxes,

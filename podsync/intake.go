@@ -172,7 +172,7 @@ func (a *Agent) beginLocked(w *worker) {
 		w.holds = w.restored
 		w.state = stateSync // so that what may run of it is stopped
 		a.terminateLocked(w, Termination{Deleted: true}, nil)
-	case w.pod.Status.Phase == corev1.PodSucceeded, w.pod.Status.Phase == corev1.PodFailed:
+	case a.ended(w.pod):
 		// Its life was over before this process began: it is judged no more, and
 		// only stopped in case something of it still runs.
 		w.holds = w.restored
@@ -182,6 +182,22 @@ func (a *Agent) beginLocked(w *worker) {
 		w.state = stateAdmit
 		a.wakeLocked(w, CauseCreate)
 	}
+}
+
+// ended tells whether the pod's life was over before this process began: by its
+// source, or by the status that the node gave it. A pod of no API server that was
+// refused, and so never ran, is judged anew.
+func (a *Agent) ended(p *corev1.Pod) bool {
+	terminal := func(ph corev1.PodPhase) bool { return ph == corev1.PodSucceeded || ph == corev1.PodFailed }
+	if terminal(p.Status.Phase) {
+		return true
+	}
+	k, ok := a.cfg.Reporter.(StatusKeeper)
+	if !ok {
+		return false
+	}
+	st, ok := k.Get(p.UID)
+	return ok && terminal(st.Phase) && len(st.ContainerStatuses) > 0
 }
 
 // dropLocked forgets a worker and gives its name to the next.

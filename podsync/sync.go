@@ -37,6 +37,8 @@ type syncRun struct {
 	events      EventRecorder
 	clock       clock.PassiveClock
 
+	refresh func(*Sync) // nil, or tells the reporter of a new Runtime
+
 	trace Trace
 
 	mu     sync.Mutex
@@ -186,12 +188,17 @@ func (s *Sync) Runtime() *RuntimePod {
 	return s.run.runtime
 }
 
-// SetRuntime replaces what Runtime returns to later stages of this run. A stage
-// that asked the runtime again calls it with what it learned.
+// SetRuntime replaces what Runtime returns to later stages of this run, and has
+// the pod's status brought up to date with it. A stage that asked the runtime
+// again, or made something worth telling at once (a sandbox whose containers'
+// images are still to be pulled), calls it with what it learned.
 func (s *Sync) SetRuntime(p *RuntimePod) {
 	s.run.mu.Lock()
-	defer s.run.mu.Unlock()
 	s.run.runtime = p
+	s.run.mu.Unlock()
+	if s.run.refresh != nil {
+		s.run.refresh(s)
+	}
 }
 
 // Admitted returns the pods that the node has taken and that still hold its

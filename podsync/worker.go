@@ -225,6 +225,9 @@ func (a *Agent) prepare(ctx context.Context, r *syncRun) (*Sync, Outcome) {
 		dst.grace, dst.attempt, dst.cause, dst.termination = r.grace, r.attempt, r.cause, r.termination
 		dst.last, dst.log, dst.events, dst.runtime = r.last, r.log, r.events, r.runtime
 		dst.admitted, dst.restored = r.admitted, r.restored
+		if rf, ok := a.cfg.Reporter.(Refresher); ok {
+			dst.refresh = rf.Refresh
+		}
 	}), o
 }
 
