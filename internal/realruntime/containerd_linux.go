@@ -35,7 +35,7 @@ type Containerd struct {
 }
 
 // Start starts a containerd of its own and waits until it answers and, unless NoNetwork, its network is ready.
-// It sweeps what earlier, dead processes left first. On error nothing is left.
+// It sweeps what earlier, dead processes left first; what it cannot sweep is in the log. On error nothing is left.
 func Start(ctx context.Context, c Config) (*Containerd, error) {
 	c = c.withDefaults()
 	if c.SandboxImage == "" {
@@ -52,6 +52,9 @@ func Start(ctx context.Context, c Config) (*Containerd, error) {
 	r := &Containerd{config: c}
 	if err := r.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start containerd: %w", err), sweepErr)
+	}
+	if sweepErr != nil {
+		fmt.Fprintf(r.output(), "podsync: %v\n", sweepErr)
 	}
 	if err := r.boot(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start containerd: %w", err), r.Stop(context.WithoutCancel(ctx)), sweepErr)
@@ -169,10 +172,7 @@ func newInstance(root string, c Config) (instance, error) {
 
 // boot starts the process and waits until it serves. The caller holds the lock, or is Start.
 func (r *Containerd) boot(ctx context.Context) error {
-	var out io.Writer = r.log
-	if r.config.Output != nil {
-		out = io.MultiWriter(r.log, r.config.Output)
-	}
+	out := r.output()
 	path := r.inst.BinDir + ":" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin"
 	p, err := StartProcess(ProcessSpec{
 		Path: filepath.Join(r.inst.BinDir, "containerd"), Args: []string{"--config", r.inst.configFile()},
@@ -188,6 +188,14 @@ func (r *Containerd) boot(ctx context.Context) error {
 		return fmt.Errorf("%w; the end of its log:\n%s", err, tail(r.inst.logFile(), 2000))
 	}
 	return nil
+}
+
+// output is where the log goes.
+func (r *Containerd) output() io.Writer {
+	if r.config.Output == nil {
+		return r.log
+	}
+	return io.MultiWriter(r.log, r.config.Output)
 }
 
 // waitReady asks for the status until it is good, the process ends, or ctx does.

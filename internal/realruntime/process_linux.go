@@ -84,8 +84,9 @@ func (i instance) alive() bool {
 	if err != nil || space != i.PIDSpace {
 		return true
 	}
-	started, err := startTime(i.PID)
-	return err == nil && started == i.StartTime
+	fields, err := statFields(i.PID)
+	// A zombie has ended; that nobody waited for it does not matter.
+	return err == nil && fields[0] != "Z" && fields[19] == i.StartTime
 }
 
 // pidSpace names the PID namespace of this process.
