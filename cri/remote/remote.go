@@ -105,30 +105,27 @@ func dial(ctx context.Context, o Options) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	imageEndpoint := o.ImageEndpoint
+	if imageEndpoint == "" {
+		imageEndpoint = endpoint
+	}
+	v, err := probe(ctx, endpoint, imageEndpoint, o.Timeout)
+	if err != nil {
+		return nil, err
+	}
 	q := newQuiet(o.Logger)
 	rt, err := criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).
 		WithConnectionTimeout(o.Timeout).WithTracerProvider(o.TracerProvider). // nil installs no handler
 		Build(q.ctx(ctx))
 	if err != nil {
-		return nil, explain(ctx, endpoint, err)
-	}
-	r := &Remote{endpoint: endpoint, runtime: &quietRuntime{rt, q}}
-	v, err := r.runtime.Version(ctx, "")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("version of the container runtime at %s: %w", endpoint, err), r.Close(ctx))
-	}
-	r.version = Version{Runtime: v.RuntimeName, RuntimeVersion: v.RuntimeVersion, API: v.RuntimeApiVersion}
-	imageEndpoint := o.ImageEndpoint
-	if imageEndpoint == "" {
-		imageEndpoint = endpoint
+		return nil, fmt.Errorf("connect to the container runtime at %s: %w", endpoint, err)
 	}
 	im, err := criclient.NewRemoteImageServiceBuilder().WithEndpoint(imageEndpoint).
 		WithConnectionTimeout(o.Timeout).WithTracerProvider(o.TracerProvider).Build(q.ctx(ctx))
 	if err != nil {
-		return nil, errors.Join(explain(ctx, imageEndpoint, err), r.Close(ctx))
+		return nil, errors.Join(fmt.Errorf("connect to the image service at %s: %w", imageEndpoint, err), rt.Close(q.ctx(ctx)))
 	}
-	r.images = &quietImages{im, q}
-	return r, nil
+	return &Remote{endpoint: endpoint, version: v, runtime: &quietRuntime{rt, q}, images: &quietImages{im, q}}, nil
 }
 
 // endpoint returns where to connect.
@@ -159,9 +156,5 @@ func (r *Remote) Version() Version { return r.version }
 
 // Close hangs up. Containers are left alone.
 func (r *Remote) Close(ctx context.Context) error {
-	err := r.runtime.Close(ctx)
-	if r.images != nil {
-		err = errors.Join(err, r.images.Close(ctx))
-	}
-	return err
+	return errors.Join(r.runtime.Close(ctx), r.images.Close(ctx))
 }

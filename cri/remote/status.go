@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -65,7 +66,7 @@ func (r *Remote) CgroupDriver(ctx context.Context) (string, error) {
 			return CgroupDriverSystemd, nil
 		}
 		return CgroupDriverCgroupfs, nil
-	case err != nil && code(err) != codes.Unimplemented:
+	case err != nil && grpcstatus.Code(err) != codes.Unimplemented:
 		return "", fmt.Errorf("cgroup driver of the container runtime at %s: %w", r.endpoint, err)
 	}
 	st, err := r.runtime.Status(ctx, true)

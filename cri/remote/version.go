@@ -2,10 +2,8 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,43 +39,60 @@ func (e *VersionError) Error() string {
 // Unwrap returns what the runtime answered to v1.
 func (e *VersionError) Unwrap() error { return e.Err }
 
-// explain turns an error of connecting into one that says what is wrong.
-func explain(ctx context.Context, endpoint string, err error) error {
-	if code(err) != codes.Unimplemented {
-		return fmt.Errorf("connect to the container runtime at %s: %w", endpoint, err)
-	}
-	ve := &VersionError{Endpoint: endpoint, Err: err}
-	if v, oldErr := oldVersion(ctx, endpoint); oldErr == nil {
-		ve.Found = v
-	}
-	return ve
-}
-
-func code(err error) codes.Code {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if s, ok := e.(interface{ GRPCStatus() *grpcstatus.Status }); ok {
-			return s.GRPCStatus().Code()
-		}
-	}
-	return codes.Unknown
-}
-
-// oldVersion asks for the version in CRI v1alpha2, whose messages for this call
-// are those of v1.
-func oldVersion(ctx context.Context, endpoint string) (Version, error) {
-	addr, dialer, err := util.GetAddressAndDialer(endpoint)
+// probe makes one call of each service before the client is built: the client
+// does the same, but leaves its connection open when the call fails, and such a
+// connection goes on trying for ever. It returns what the runtime says of itself.
+func probe(ctx context.Context, endpoint, imageEndpoint string, timeout time.Duration) (Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	conn, err := connect(endpoint)
 	if err != nil {
-		return Version{}, err
-	}
-	conn, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(addr, "unix://"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) { return dialer(ctx, a) }))
-	if err != nil {
-		return Version{}, err
+		return Version{}, fmt.Errorf("connect to the container runtime at %s: %w", endpoint, err)
 	}
 	defer conn.Close()
+	v, err := askVersion(ctx, conn, WantAPI)
+	switch {
+	case grpcstatus.Code(err) == codes.Unimplemented:
+		ve := &VersionError{Endpoint: endpoint, Err: err}
+		if old, err := askVersion(ctx, conn, "v1alpha2"); err == nil {
+			ve.Found = old
+		}
+		return Version{}, ve
+	case err != nil:
+		return Version{}, fmt.Errorf("connect to the container runtime at %s: %w", endpoint, err)
+	}
+	if imageEndpoint != endpoint {
+		ic, err := connect(imageEndpoint)
+		if err != nil {
+			return Version{}, fmt.Errorf("connect to the image service at %s: %w", imageEndpoint, err)
+		}
+		defer ic.Close()
+		conn = ic
+	}
+	_, err = runtimeapi.NewImageServiceClient(conn).ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	switch {
+	case grpcstatus.Code(err) == codes.Unimplemented:
+		return Version{}, &VersionError{Endpoint: imageEndpoint, Err: err}
+	case err != nil:
+		return Version{}, fmt.Errorf("connect to the image service at %s: %w", imageEndpoint, err)
+	}
+	return v, nil
+}
+
+func connect(endpoint string) (*grpc.ClientConn, error) {
+	addr, dialer, err := util.GetAddressAndDialer(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"), grpc.WithContextDialer(dialer))
+}
+
+// askVersion asks for the version in one version of CRI; the messages of this
+// call are the same in v1alpha2 and v1.
+func askVersion(ctx context.Context, conn *grpc.ClientConn, api string) (Version, error) {
 	var v runtimeapi.VersionResponse
-	if err := conn.Invoke(ctx, "/runtime.v1alpha2.RuntimeService/Version", &runtimeapi.VersionRequest{}, &v); err != nil {
+	if err := conn.Invoke(ctx, "/runtime."+api+".RuntimeService/Version", &runtimeapi.VersionRequest{}, &v); err != nil {
 		return Version{}, err
 	}
 	return Version{Runtime: v.RuntimeName, RuntimeVersion: v.RuntimeVersion, API: v.RuntimeApiVersion}, nil
