@@ -112,8 +112,8 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 // connect finds the container runtime.
 func connect(ctx context.Context, f flags, log *slog.Logger) (*backend, error) {
 	if f.RuntimeEndpoint == "memory" {
-		rt := memory.New(memory.Options{Logger: log})
-		return &backend{runtime: rt, images: rt, name: "memory", memory: rt, close: rt.Close}, nil
+		rt := memory.New(memory.Options{Logger: log, Rules: []memory.Rule{memory.Commands()}})
+		return &backend{runtime: rt, images: rt, name: "memory", memory: rt, close: func(context.Context) error { rt.Shutdown(); return nil }}, nil
 	}
 	r, err := remote.Dial(ctx, remote.Options{Endpoint: f.RuntimeEndpoint, Logger: log})
 	if err != nil {

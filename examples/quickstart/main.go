@@ -26,7 +26,7 @@ func main() {
 	check(err)
 	defer os.RemoveAll(root)
 	rt := memory.New(memory.Options{})
-	defer rt.Close(ctx)
+	defer rt.Shutdown()
 
 	pod, pods := podsynctest.Pod(), &source.Memory{}
 	pods.Set(pod)

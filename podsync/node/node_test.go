@@ -25,7 +25,7 @@ func (o oneSet) Run(ctx context.Context, set func([]*corev1.Pod)) error {
 
 func TestNodeRunsAPod(t *testing.T) {
 	rt := memory.New(memory.Options{})
-	defer rt.Close(t.Context())
+	defer rt.Shutdown()
 	pod := podsynctest.Pod()
 	n, err := node.New(node.Config{Runtime: rt, Images: rt, Root: t.TempDir(), Unprivileged: true, Sources: []podsync.Source{oneSet{pod}}})
 	if err != nil {

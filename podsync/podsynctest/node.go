@@ -69,7 +69,7 @@ func NewNode(t testing.TB, o NodeOptions) *Node {
 	rt := o.Runtime
 	if rt == nil {
 		rt = memory.New(o.Memory)
-		t.Cleanup(func() { _ = rt.Close(context.Background()) })
+		t.Cleanup(func() { rt.Shutdown() })
 	}
 	n := &Node{
 		Runtime: rt, Root: t.TempDir(), Events: &Events{}, Recorder: &Recorder{},

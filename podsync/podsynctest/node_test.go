@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,12 @@ func once(t *testing.T, rt *memory.Runtime) {
 	}
 }
 
+// inBubble runs a subtest in which waiting costs no time.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 func TestNodeLife(t *testing.T) {
 	n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: scripts, Change: quick, Verbose: true})
 	n.Apply(rich("web"))
@@ -81,7 +88,7 @@ func TestCase_REC_05_PowerCutAtEveryCall(t *testing.T) {
 	for _, m := range []memory.Moment{memory.Before, memory.After} {
 		for at := 1; ; at++ {
 			happened := false
-			t.Run(fmt.Sprintf("start/%v/%d", m, at), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("start/%v/%d", m, at), func(t *testing.T) {
 				n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: scripts, Change: quick})
 				n.Apply(rich("web"))
 				happened = n.PowerCut(at, m, func() bool { return podsynctest.Ready(n.Status("web-uid")) })
@@ -96,7 +103,7 @@ func TestCase_REC_05_PowerCutAtEveryCall(t *testing.T) {
 		}
 		for at := 1; ; at++ {
 			happened := false
-			t.Run(fmt.Sprintf("stop/%v/%d", m, at), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("stop/%v/%d", m, at), func(t *testing.T) {
 				n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: scripts, Change: quick})
 				n.Apply(rich("web"))
 				n.WaitRunning("web-uid")
@@ -122,7 +129,7 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	for _, kind := range []string{"error", "hang", "reply lost", "reply hangs"} {
 		for at := 1; ; at++ {
 			hit := false
-			t.Run(fmt.Sprintf("%s/%d", kind, at), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s/%d", kind, at), func(t *testing.T) {
 				opts := scripts
 				opts.Intercept = memory.OnMutation(at, faults[kind])
 				n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: opts, Change: func(c *node.Config) {
@@ -219,7 +226,7 @@ func TestContainerRestarts(t *testing.T) {
 
 func TestCase_NET_08_NetworkComesLate(t *testing.T) {
 	rt := memory.New(memory.Options{})
-	defer rt.Close(t.Context())
+	defer rt.Shutdown()
 	rt.SetNetworkReady(false, "NetworkPluginNotReady", "cni plugin not initialized")
 	n := podsynctest.NewNode(t, podsynctest.NodeOptions{Runtime: rt, Change: quick})
 	n.Apply(podsynctest.Pod(podsynctest.Named("h"), podsynctest.HostNetwork()), podsynctest.Pod(podsynctest.Named("p")))

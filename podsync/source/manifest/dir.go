@@ -63,7 +63,11 @@ type File struct {
 // called by one goroutine at a time, this one, and should not block. Run returns
 // nil when ctx has ended and everything it started is over.
 func (d *Dir) Run(ctx context.Context, changed func([]File)) error {
-	f := &follower{
+	return d.follower().run(ctx, changed)
+}
+
+func (d *Dir) follower() *follower {
+	return &follower{
 		path:   d.Path,
 		rescan: orDefault(d.Rescan, DefaultRescan),
 		settle: orDefault(d.Settle, DefaultSettle),
@@ -71,7 +75,6 @@ func (d *Dir) Run(ctx context.Context, changed func([]File)) error {
 		log:    d.Logger,
 		watch:  newNotifier,
 	}
-	return f.run(ctx, changed)
 }
 
 func orDefault[T ~int64](v, def T) T {

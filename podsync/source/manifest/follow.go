@@ -61,6 +61,9 @@ func (f *follower) run(ctx context.Context, changed func([]File)) error {
 	for len(f.pending) > 0 && sleep(ctx, time.Until(f.next())) {
 		files = append(files, f.due(time.Now())...)
 	}
+	if ctx.Err() != nil {
+		return nil
+	}
 	changed(sorted(files))
 
 	timer := time.NewTimer(time.Hour)
