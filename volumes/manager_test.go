@@ -405,21 +405,3 @@ type named struct {
 }
 
 func (n named) Name() string { return n.name }
-
-// A directory that does not allow writing is an error of that pod; the pod is
-// up as soon as it does.
-func TestFsGroupFailureIsReported(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("needs an ordinary user")
-	}
-	n := newNode(t)
-	pod := volumestest.Pod("u-1", emptyDir("v", ""))
-	gid := int64(1 << 20)
-	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &gid}
-	if _, err := n.m.Mount(t.Context(), pod); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("error %v, want permission denied", err)
-	}
-	n.options.Unprivileged = true
-	n.restart()
-	n.mount(pod)
-}

@@ -44,7 +44,7 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod) (podsync.Volumes, 
 
 func (m *Manager) mount(ctx context.Context, pod *corev1.Pod) (*podVolumes, error) {
 	if st := m.state(pod.UID); st != nil {
-		if v := st.current.Load(); v != nil && samePod(v.pod, pod) && !v.due(ctx) {
+		if v := st.current.Load(); v != nil && v.of(pod) && !v.due(ctx) {
 			return v, nil
 		}
 	}

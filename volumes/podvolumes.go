@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,8 @@ type podVolumes struct {
 	groups  []int64
 	refresh time.Time
 	stale   []*VolumeError
+	// seen is the last object of the pod found to be no different from pod.
+	seen atomic.Pointer[corev1.Pod]
 }
 
 var _ podsync.Volumes = (*podVolumes)(nil)
@@ -43,6 +46,18 @@ func newPodVolumes(m *Manager, pod *corev1.Pod, st *podState) *podVolumes {
 		}
 	}
 	return v
+}
+
+// of tells whether these are the volumes of the pod as it is now.
+func (v *podVolumes) of(pod *corev1.Pod) bool {
+	if v.pod == pod || v.seen.Load() == pod {
+		return true
+	}
+	if !samePod(v.pod, pod) {
+		return false
+	}
+	v.seen.Store(pod) // comparing costs a thousand times as much as the pointer
+	return true
 }
 
 // due tells whether a volume is to be set up again.

@@ -3,7 +3,6 @@ package volumes
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/podsync/sdk/podsync"
@@ -17,38 +16,6 @@ const (
 	// again.
 	refreshRetry = 30 * time.Second
 )
-
-// Dirs returns the stage that makes a pod's directories: pods/<uid> and in it
-// volumes, plugins and containers, all of mode 0750. It provides PodDirs.
-func Dirs(l Layout) podsync.Stage { return dirs{l} }
-
-type dirs struct{ layout Layout }
-
-var _ podsync.Declarer = dirs{}
-
-func (dirs) Name() string { return podsync.StageDirs }
-
-func (dirs) Declare() podsync.Deps {
-	return podsync.Deps{Provides: []podsync.AnyKey{podsync.PodDirs}}
-}
-
-func (d dirs) Run(_ context.Context, s *podsync.Sync) podsync.Outcome {
-	p, err := d.layout.Dirs(s.UID())
-	if err != nil {
-		// No later run can make a directory of this name.
-		return podsync.Fail("InvalidPod", err)
-	}
-	// Plugins is made last: where it is, the others are.
-	if _, err := os.Lstat(p.Plugins); err != nil {
-		if err := d.layout.Validate(); err != nil {
-			return podsync.Retry(err)
-		}
-		if err := makePodDirs(p); err != nil {
-			return podsync.Retry(podsync.WithReason(ReasonFailedMount, err))
-		}
-	}
-	return podsync.FromErr(podsync.PodDirs.Set(s, p))
-}
 
 // Mounted returns the stage that sets up a pod's volumes and goes on when all
 // are up. A required object or key that does not exist is a Wait that ends when

@@ -1,12 +1,15 @@
 package volumes_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/volumes"
@@ -38,11 +41,33 @@ func TestDirsStage(t *testing.T) {
 			t.Errorf("%s: %v, %v", p, fi, err)
 		}
 	}
-	// A directory lost half-way is made again.
-	must(t, os.RemoveAll(d.Plugins))
-	must(t, os.RemoveAll(d.Volumes))
-	if out := stage.Run(t.Context(), s); out.Kind() != podsync.KindContinue || !exists(d.Volumes) {
-		t.Errorf("after directories were lost: %v", out)
+	// Directories that were lost are made again: for a run after a failed one,
+	// and for the pod when it comes back after it was removed.
+	for name, again := range map[string]*podsync.Sync{
+		"retry": podsync.NewSync(s.Pod(), podsync.WithAttempt(1)),
+		"back":  podsync.NewSync(volumestest.Pod("u-1")),
+	} {
+		n.remove("u-1")
+		if out := stage.Run(t.Context(), again); out.Kind() != podsync.KindContinue || !exists(d.Volumes) || !exists(d.Plugins) {
+			t.Errorf("%s: after directories were lost: %v", name, out)
+		}
+	}
+}
+
+// A process that sees many pods come and go remembers those that are there.
+func TestDirsStageForgets(t *testing.T) {
+	n := newNode(t)
+	stage := volumes.Dirs(n.options.Layout)
+	for i := range 300 {
+		uid := types.UID(fmt.Sprint("u-", i))
+		s := podsync.NewSync(volumestest.Pod(uid))
+		if out := stage.Run(t.Context(), s); out.Kind() != podsync.KindContinue || !exists(n.podDir(uid)) {
+			t.Fatal(out)
+		}
+		n.remove(uid)
+		if i%100 == 0 {
+			runtime.GC()
+		}
 	}
 }
 

@@ -63,3 +63,9 @@ func OpenBeneath(root, sub string, create bool) (*os.File, error) {
 
 // Reopen returns a second handle of the same file.
 func Reopen(h *os.File) (*os.File, error) { return os.Open(h.Name()) }
+
+// Exists tells whether there is something at the path.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
