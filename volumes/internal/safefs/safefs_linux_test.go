@@ -345,6 +345,21 @@ func TestRemoveAllStopsAtMounts(t *testing.T) {
 	if _, err := os.Stat(canary); err != nil {
 		t.Fatalf("deleted through a mount: %v", err)
 	}
+	// Kernels without openat2 tell by the mount's id.
+	fd, err := unix.Open(filepath.Join(tree, "a"), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	if _, err := safefs.OpenDirOld(fd, "mnt"); !errors.Is(err, unix.EXDEV) {
+		t.Errorf("the old way: %v, want EXDEV", err)
+	}
+	must(t, os.Mkdir(filepath.Join(tree, "a/plain"), 0o755))
+	plain, err := safefs.OpenDirOld(fd, "plain")
+	must(t, err)
+	unix.Close(plain)
+	must(t, os.Symlink(host, filepath.Join(tree, "a/link")))
+	if _, err := safefs.OpenDirOld(fd, "link"); err == nil {
+		t.Error("the old way followed a link")
+	}
 	must(t, unix.Unmount(filepath.Join(tree, "a/mnt"), 0))
 	must(t, unix.Unmount(filepath.Join(tree, "file"), 0))
 	must(t, safefs.RemoveAll(t.Context(), tree))
