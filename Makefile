@@ -28,9 +28,21 @@ run: $(if $(REAL),runtime)
 	@$(GO) build -o $(BIN)/rundemo ./internal/realruntime/rundemo
 	@$(BIN)/rundemo $(ARGS)
 
+# What runs on a real containerd goes alone, one package after another: those
+# tests look at the whole machine for what they might have left.
+REALPKGS := ./internal/realruntime/... ./internal/e2e/...
+UNITPKGS = $$($(GO) list ./... | grep -v -e /internal/realruntime -e /internal/e2e)
+
 test: $(if $(REAL),runtime)
-	$(GO) test ./...
-	cd tools && $(GO) test ./cmd/...
+	@echo "format and vet"
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@$(GO) vet ./...
+	@echo "building for a system that is not Linux"
+	@GOOS=darwin $(GO) build -o /dev/null ./examples/edgeagent
+	@echo "tests with the race detector; the first build of all of them takes a few minutes"
+	@{ $(GO) test -race -json -timeout 10m $(UNITPKGS); \
+	   $(GO) test -race -json -timeout 20m -p 1 $(REALPKGS); \
+	   cd tools && $(GO) test -json ./cmd/...; } | $(GO) run ./internal/testsummary -expect .ci/expected-skips
 
 bench: $(if $(REAL),runtime)
 	$(GO) test -run '^$$' -bench . -benchmem ./...
