@@ -31,8 +31,9 @@ const (
 
 // Static says where a static pod, one that no API server knows, comes from.
 type Static struct {
-	// Node is the node's name. It ends the pod's name, so that one manifest on
-	// many nodes makes pods of different names. "" leaves the name alone.
+	// Node is the node's name; it is lowered, as node names are lower case. It
+	// ends the pod's name, so that one manifest on many nodes makes pods of
+	// different names. "" leaves the name alone.
 	Node string
 	// SourceName is what AnnotationSource becomes: "file", "http".
 	SourceName string
@@ -45,7 +46,7 @@ type Static struct {
 
 // ApplyStaticDefaults sets in place what a pod from a file or a URL needs and
 // an API server would have given it, as the kubelet does: a UID, if it has none,
-// made by StaticUID; the name with "-<node>", lower case, appended; the
+// made by StaticUID; the name with "-<node>" appended; the
 // namespace "default"; spec.nodeName; the source and hash annotations; phase
 // Pending. What only an API server may say is dropped: status, deletion and
 // managed fields, owners, the annotations that mark a mirror pod.
@@ -64,17 +65,18 @@ func ApplyStaticDefaults(pod *corev1.Pod, s Static) error {
 		return &InvalidError{Pod: printable(pod), Errs: errs}
 	}
 	dropServerFields(pod)
-	hash := StaticUID(pod, s.Node, s.Origin)
+	node := strings.ToLower(s.Node)
+	hash := StaticUID(pod, node, s.Origin)
 	if pod.UID == "" {
 		pod.UID = hash
 	}
-	if pod.Name != "" && s.Node != "" {
-		pod.Name += "-" + strings.ToLower(s.Node)
+	if pod.Name != "" && node != "" {
+		pod.Name += "-" + node
 	}
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
 	}
-	pod.Spec.NodeName = s.Node
+	pod.Spec.NodeName = node
 	if pod.Annotations == nil {
 		pod.Annotations = make(map[string]string, 3)
 	}

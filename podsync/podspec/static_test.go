@@ -33,7 +33,7 @@ func TestApplyStaticDefaults(t *testing.T) {
 	want := minimal()
 	want.Name, want.Namespace, want.UID = "web-edge-1", "default", p.UID
 	want.Annotations = map[string]string{podspec.AnnotationSource: "file", podspec.AnnotationHash: string(p.UID), "keep": "me"}
-	want.Spec.NodeName = "Edge-1"
+	want.Spec.NodeName = "edge-1"
 	want.Spec.Tolerations = []corev1.Toleration{{Operator: "Exists", Effect: "NoExecute"}}
 	want.Status.Phase = corev1.PodPending
 	if d := cmp.Diff(want, p); d != "" {

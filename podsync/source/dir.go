@@ -31,8 +31,8 @@ import (
 type Dir struct {
 	// Path is the directory. Required. It is part of the UIDs that are generated.
 	Path string
-	// Node is the node's name: the pods' spec.nodeName and, in lower case, the end
-	// of their names.
+	// Node is the node's name, lowered if need be: the pods' spec.nodeName and the
+	// end of their names.
 	Node string
 	// SourceName is what Name returns. Default "file".
 	SourceName string

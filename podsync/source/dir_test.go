@@ -35,7 +35,7 @@ func TestDir_handsOverPodsThatAreReady(t *testing.T) {
 	write(t, filepath.Join(dir, "web.yaml"), manifestOf("web", "app"))
 	s := start(t, newDir(dir))
 	p := s.becomes(t, "web-edge-1=app")[0]
-	if p.Namespace != "default" || p.UID == "" || p.Spec.NodeName != "Edge-1" || p.Annotations[podspec.AnnotationSource] != "file" ||
+	if p.Namespace != "default" || p.UID == "" || p.Spec.NodeName != "edge-1" || p.Annotations[podspec.AnnotationSource] != "file" ||
 		p.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || p.Status.Phase != corev1.PodPending || len(p.Spec.Tolerations) != 1 {
 		t.Errorf("want a static pod with its defaults, got %+v", p)
 	}
@@ -160,7 +160,7 @@ func TestDir_aFaultKeepsWhatWasGood(t *testing.T) {
 	s.becomes(t, "a-edge-1=i:1 b-edge-1=i:1 c-edge-1=i:1")
 
 	// The second is broken and the first is new: b stays, a changes.
-	place(t, path, three(manifestOf("a", "i:2"), "kind: [", c))
+	place(t, path, three(manifestOf("a", "i:2"), "kind: [\n", c))
 	s.becomes(t, "a-edge-1=i:2 b-edge-1=i:1 c-edge-1=i:1")
 	if p := d.Problems(); len(p) != 1 || p[0].Kept != 1 || !errors.Is(p[0].Err, manifest.ErrSyntax) {
 		t.Errorf("want one syntax error with one pod kept, got %+v", p)

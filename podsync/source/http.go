@@ -46,8 +46,8 @@ type HTTP struct {
 	Period time.Duration
 	// Timeout is how long one request may take, body included. Default 10 s.
 	Timeout time.Duration
-	// Node is the node's name: the pods' spec.nodeName and, in lower case, the end
-	// of their names.
+	// Node is the node's name, lowered if need be: the pods' spec.nodeName and the
+	// end of their names.
 	Node string
 	// SourceName is what Name returns. Default "http".
 	SourceName string
