@@ -47,6 +47,8 @@ func (a *Agent) admitLoop(ctx context.Context) {
 func (a *Agent) nextForAdmission() (w *worker, r *syncRun, hold time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// A pod that was removed while it queued has moved on.
+	a.queue = slices.DeleteFunc(a.queue, func(w *worker) bool { return w.state != stateAdmit })
 	if a.stopping || len(a.queue) == 0 {
 		return nil, nil, 0
 	}

@@ -710,3 +710,47 @@ func TestCase_ADM_04_EndedByTheNodesOwnStatus(t *testing.T) {
 		n.stop()
 	})
 }
+
+// A pod that is removed while it queues for admission is never judged.
+func TestRemovedWhileQueuing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		src := newFeed("file")
+		n := newNode(t, src)
+		block := podsynctest.NewBlock("block")
+		n.cfg.Plan.Admit.Append(block, podsync.Timeout(time.Hour))
+		n.start()
+		a, b := podsynctest.Pod(podsynctest.Named("a")), podsynctest.Pod(podsynctest.Named("b"))
+		src.Set(a, b)
+		n.expect("admit a")
+		src.Set(a)
+		block.Release <- podsync.Continue()
+		n.expect("sync a")
+		if _, ok := n.agent.Explain("b-uid"); ok {
+			t.Error("b is still known")
+		}
+		src.Set(a, b)
+		n.expect("admit b")
+		src.Set(a) // while it is judged: its run ends
+		n.expect()
+		n.stop()
+	})
+}
+
+// A stage of the admit phase that does not answer holds nobody up for long.
+func TestAdmissionDoesNotHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := podsynctest.Pod(podsynctest.Named("slow"))
+		n := newNode(t, newFeed("file", slow, podsynctest.Pod()))
+		n.cfg.Plan.Admit = n.stage(podsync.PhaseAdmit, func(ctx context.Context, s *podsync.Sync) podsync.Outcome {
+			if s.Pod().Name == "slow" {
+				<-ctx.Done()
+				return podsync.FromErr(ctx.Err())
+			}
+			return podsync.Continue()
+		})
+		n.start()
+		time.Sleep(1100 * time.Millisecond)
+		n.expect("admit slow", "admit web", "sync web")
+		n.stop()
+	})
+}

@@ -24,8 +24,14 @@ var (
 // StageOption sets how one stage is run.
 type StageOption func(*slot)
 
+// admitTimeout is the limit of a stage of the admit phase that has no other: one
+// pod is judged after another, so that a slow answer holds up all.
+const admitTimeout = time.Second
+
 // Timeout limits one run of the stage. A stage that exceeds it ends in Retry
-// with a *TimeoutError. Zero or less means no limit.
+// with a *TimeoutError. Zero or less means no limit, but in the admit phase,
+// where stages have to answer at once and should Wait rather than block: there
+// it means 1 s.
 func Timeout(d time.Duration) StageOption { return func(sl *slot) { sl.timeout = max(d, 0) } }
 
 // Detached keeps a newer version of the pod from cutting the stage half-way.

@@ -52,6 +52,9 @@ func newPipeline(b *Builder, spans []span) *Pipeline {
 	p := &Pipeline{phase: b.phase, observers: slices.Clone(b.observers), given: slices.Clone(b.given)}
 	for i, sl := range b.slots {
 		c := *sl
+		if b.phase == PhaseAdmit && c.timeout == 0 {
+			c.timeout = admitTimeout
+		}
 		pl := place{slot: &c, info: StageInfo{Phase: b.phase, Name: sl.name, Index: i}}
 		pl.undo, _ = sl.stage.(Undoer)
 		pl.run = sl.stage.Run

@@ -246,15 +246,15 @@ func (a *Agent) settleLocked(w *worker, ph Phase, o Outcome, s *Sync) {
 	switch o.kind {
 	case KindContinue, KindSkip:
 		w.attempt = 0
-		if d, ok := o.RetryAfter(); ok && (ph == PhaseSync || d > 0) {
+		if ph != PhaseSync {
+			a.advanceLocked(w)
+			return
+		}
+		if d, ok := o.RetryAfter(); ok {
 			a.laterLocked(w, d, CauseRetry)
 			return
 		}
-		if ph == PhaseSync {
-			a.laterLocked(w, jitter(a.cfg.Resync), CauseResync)
-			return
-		}
-		a.advanceLocked(w)
+		a.laterLocked(w, jitter(a.cfg.Resync), CauseResync)
 	case KindWait:
 		w.attempt = 0
 		d, ok := o.RetryAfter()
