@@ -1,0 +1,8 @@
+package main
+
+func Example() {
+	main()
+	// Output:
+	// web Running 10.88.0.2 <nil>
+	// agent stopped: <nil>
+}
