@@ -114,6 +114,11 @@ func TestReal(t *testing.T) {
 	}()
 	defer n.stop(t, pod)
 
+	plain := n.pod("plain")
+	defer n.stop(t, plain)
+	n.run(t, plain)
+	n.quiet(t, woken)
+
 	out := n.run(t, pod)
 	for began := time.Now(); time.Since(began) < 30*time.Second; out = n.run(t, pod) {
 		if p := n.observe(t, pod); p.Container("app") != nil && p.Container("app").Running() {
@@ -131,6 +136,9 @@ func TestReal(t *testing.T) {
 	}
 	if logs, err := filepath.Glob(filepath.Join(n.logs, "default_web_web-uid", "*", "0.log")); err != nil || len(logs) != 3 {
 		t.Errorf("logs: %v, %v", logs, err)
+	}
+	for len(woken) > 0 {
+		<-woken
 	}
 	n.quiet(t, woken)
 
@@ -154,12 +162,9 @@ func TestReal(t *testing.T) {
 // quiet checks that a pod to which nothing happens is not woken.
 func (n *realNode) quiet(t *testing.T, woken <-chan types.UID) {
 	t.Helper()
-	for len(woken) > 0 {
-		<-woken
-	}
 	select {
-	case <-woken:
-		t.Error("the pod is woken although nothing happens")
+	case uid := <-woken:
+		t.Errorf("pod %s is woken although nothing happens but its own start", uid)
 	case <-time.After(2500 * time.Millisecond):
 	}
 }

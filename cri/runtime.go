@@ -187,6 +187,9 @@ func (r *Runtime) heavy(ctx context.Context, timeout time.Duration, call func(co
 	}
 	giveBack := sync.OnceFunc(func() { <-r.slots })
 	defer giveBack()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	long := time.AfterFunc(defaultSlotAfter, giveBack)
 	defer long.Stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)

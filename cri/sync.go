@@ -62,9 +62,9 @@ func (r *Runtime) sync(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 // would ever be final.
 func (r *Runtime) over(s *podsync.Sync, rp *podsync.RuntimePod) podsync.Outcome {
 	for i := range s.Pod().Spec.InitContainers {
-		c := rp.Container(s.Pod().Spec.InitContainers[i].Name)
-		if c != nil && c.State == runtimeapi.ContainerState_CONTAINER_EXITED && c.ExitCode != 0 && !plan.IsSidecar(&s.Pod().Spec.InitContainers[i]) {
-			return podsync.Continue() // an init container failed: the status is Failed
+		spec := &s.Pod().Spec.InitContainers[i]
+		if c := rp.Container(spec.Name); c != nil && plan.InitFailed(c) && !plan.IsSidecar(spec) {
+			return podsync.Continue() // the status is Failed
 		}
 	}
 	for i := range s.Pod().Spec.Containers {

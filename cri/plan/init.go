@@ -82,7 +82,7 @@ func (p *planner) plainInit(i int, r *podsync.RuntimeContainer) (through, giveUp
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
 		// Even when its spec changed: it is left to end by itself.
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		if initFailed(r) {
+		if InitFailed(r) {
 			if !Restarts(p.Pod, c, failedExitCode(r)) {
 				return false, true
 			}
@@ -110,10 +110,10 @@ func (p *planner) next(i int) bool {
 	return false
 }
 
-// initFailed tells whether an exited init container failed. One that was killed
+// InitFailed tells whether an exited init container failed. One that was killed
 // for its memory did, even if the process it began with returned 0.
-func initFailed(r *podsync.RuntimeContainer) bool {
-	return r.ExitCode != 0 || r.Reason == reasonOOMKilled
+func InitFailed(r *podsync.RuntimeContainer) bool {
+	return r.State == runtimeapi.ContainerState_CONTAINER_EXITED && (r.ExitCode != 0 || r.Reason == reasonOOMKilled)
 }
 
 // initGaveUp tells whether a plain init container failed for good in the
@@ -125,7 +125,7 @@ func (p *planner) initGaveUp(sandbox string) bool {
 			continue
 		}
 		r := p.instance(c.Name, sandbox)
-		if r != nil && r.State == runtimeapi.ContainerState_CONTAINER_EXITED && initFailed(r) &&
+		if r != nil && InitFailed(r) &&
 			!Restarts(p.Pod, c, failedExitCode(r)) {
 			return true
 		}
