@@ -29,7 +29,7 @@ func TestDecode(t *testing.T) {
 		{name: "CFG-04 k", data: strings.Replace(manifestOf("a", "i"), "v1", "v1beta3", 1),
 			errs: `f: document 1 (line 1), Pod a: apiVersion: unsupported kind: pods are read as v1, not as "v1beta3"`},
 		{name: "two faults", data: "a: b\n---\n" + manifestOf("a", "i") + "---\n[]\n", want: "a=i",
-			errs: "f: document 1 (line 1): kind: unsupported kind: it is missing\nf: document 3 (line 11): is not an object but a list"},
+			errs: "f: document 1 (line 1): kind: unsupported kind: it is missing\nf: document 3 (line 12): is not an object but a list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pods, warnings, err := source.Decode("f", []byte(tt.data))

@@ -172,7 +172,7 @@ func TestDir_aFaultKeepsWhatWasGood(t *testing.T) {
 		var inv *podspec.InvalidError
 		return len(d.Problems()) == 1 && errors.As(d.Problems()[0].Err, &inv)
 	})
-	if got := problems(d)[0]; !strings.Contains(got, "all.yaml: document 2 (line 9), Pod b") || !strings.Contains(got, "spec.containers[0].name") {
+	if got := problems(d)[0]; !strings.Contains(got, "all.yaml: document 2 (line 10), Pod b") || !strings.Contains(got, "spec.containers[0].name") {
 		t.Errorf("want file, document and field, got %s", got)
 	}
 	// Repaired, and b was taken out.

@@ -52,7 +52,7 @@ func TestRead(t *testing.T) {
 			errs: []string{": document 1 (line 1), items[0]: is not an object but a number"}},
 
 		{name: "one bad document of three", data: pod("a") + "---\nfoo: [\n---\n" + pod("b"), want: []string{"Pod a", "Pod b"},
-			errs: []string{": document 2 (line 9): syntax error: yaml: line 10: did not find expected node content"}},
+			errs: []string{": document 2 (line 10): syntax error: yaml: line 10: did not find expected node content"}},
 		{name: "top-level list", data: "- a\n", errs: []string{": document 1 (line 1): is not an object but a list"}},
 		{name: "top-level text", data: "hello\n", errs: []string{": document 1 (line 1): is not an object but a string"}},
 		{name: "null", data: "null\n", errs: []string{": document 1 (line 1): is not an object but null"}},

@@ -27,7 +27,7 @@ func split(data []byte) []chunk {
 	begin, beginLine, line := 0, 1, 0
 	add := func(end int) {
 		if c := data[begin:end]; !blank(c) {
-			chunks = append(chunks, chunk{c, beginLine})
+			chunks = append(chunks, trimmed(chunk{c, beginLine}))
 		}
 	}
 	for pos := 0; pos < len(data); {
@@ -52,6 +52,18 @@ func split(data []byte) []chunk {
 	}
 	add(len(data))
 	return chunks
+}
+
+// trimmed drops empty lines before the document, the rest of its marker's line
+// among them, so that it is said to begin where a person sees it begin.
+func trimmed(c chunk) chunk {
+	for {
+		i := bytes.IndexByte(c.data, '\n')
+		if i < 0 || len(bytes.TrimSpace(c.data[:i])) > 0 {
+			return c
+		}
+		c.data, c.line = c.data[i+1:], c.line+1
+	}
 }
 
 func marker(line []byte, m string) bool {
