@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -152,11 +153,22 @@ func (e *SubPathError) why() string {
 		return escape.Error()
 	case errors.As(e.Err, &said):
 		return said.Error()
+	case errors.Is(e.Err, safefs.ErrNotRegular):
+		return safefs.ErrNotRegular.Error()
 	case errors.As(e.Err, &errno):
 		return errno.Error()
+	case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded):
+		return "the time for it is over"
 	default:
 		return "internal error"
 	}
+}
+
+// fileError is a SubPathError about reading a file.
+type fileError struct{ SubPathError }
+
+func (e *fileError) Error() string {
+	return fmt.Sprintf("failed to read file %q of volume %q: %s", e.SubPath, e.Volume, e.why())
 }
 
 // plainError is a text that is fit for everybody.

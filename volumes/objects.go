@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -27,8 +26,9 @@ func (noObjects) ConfigMap(context.Context, string, string) (*corev1.ConfigMap, 
 type objectRef struct {
 	secret          bool
 	namespace, name string
-	// Of the object found. Objects hands out what it caches, so that an equal
-	// pointer means an equal object; if it does not cache, the version tells.
+	// Of the object found. Objects hands out what it caches: an equal pointer is
+	// an equal object. (A resource version would not tell: one that stands in a
+	// file stays when somebody edits the file.)
 	secretObj *corev1.Secret
 	mapObj    *corev1.ConfigMap
 	// absent: it did not exist.
@@ -43,16 +43,14 @@ func (r *objectRef) changed(ctx context.Context, o podsync.Objects) bool {
 		if err != nil || r.absent {
 			return !r.absent || !errors.Is(err, podsync.ErrNotFound)
 		}
-		return now != r.secretObj && !sameVersion(now.UID, r.secretObj.UID, now.ResourceVersion, r.secretObj.ResourceVersion)
+		return now != r.secretObj
 	}
 	now, err := o.ConfigMap(ctx, r.namespace, r.name)
 	if err != nil || r.absent {
 		return !r.absent || !errors.Is(err, podsync.ErrNotFound)
 	}
-	return now != r.mapObj && !sameVersion(now.UID, r.mapObj.UID, now.ResourceVersion, r.mapObj.ResourceVersion)
+	return now != r.mapObj
 }
-
-func sameVersion(uidA, uidB types.UID, a, b string) bool { return a != "" && a == b && uidA == uidB }
 
 // recorder notes which objects a plugin read.
 type recorder struct {

@@ -3,7 +3,7 @@ package volumes
 import (
 	"context"
 	"errors"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -111,15 +111,23 @@ func (v *podVolumes) subPath(ctx context.Context, vol *volume, container string,
 	return v.m.bindSubPath(v.pod.UID, vol, container, index, subPath)
 }
 
-// OpenFile opens a regular file of a volume for reading, for environment that
-// comes from files. The path stays below the volume as that of a subPath does.
-func (v *podVolumes) OpenFile(volumeName, path string) (*os.File, error) {
-	fail := func(err error) (*os.File, error) {
-		return nil, &SubPathError{Volume: volumeName, SubPath: path, Err: err}
+// maxReadFile bounds what ReadFile reads: what a container wrote must not fill
+// the agent's memory.
+const maxReadFile = 1 << 20
+
+// ReadFile reads a regular file of a volume, for environment that comes from
+// files. The path stays below the volume as that of a subPath does. A file
+// larger than 1 MiB is an error.
+func (v *podVolumes) ReadFile(_ context.Context, volumeName, path string) ([]byte, error) {
+	fail := func(err error) ([]byte, error) {
+		return nil, &fileError{SubPathError{Volume: volumeName, SubPath: path, Err: err}}
 	}
 	vol := find(v.vols, volumeName)
 	if vol == nil {
 		return nil, &VolumeError{Volume: volumeName, Err: errors.New("is not mounted")}
+	}
+	if v.st.down.Load() {
+		return nil, &VolumeError{Volume: volumeName, Err: errUnmounted}
 	}
 	if err := validSubPath(path); err != nil {
 		return fail(err)
@@ -133,7 +141,15 @@ func (v *podVolumes) OpenFile(volumeName, path string) (*os.File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return f, nil
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReadFile+1))
+	if err != nil {
+		return fail(err)
+	}
+	if len(b) > maxReadFile {
+		return fail(&plainError{"it is larger than 1 MiB"})
+	}
+	return b, nil
 }
 
 // ReadOnly tells whether the volume can only be read.

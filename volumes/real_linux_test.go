@@ -1,6 +1,7 @@
 package volumes_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -359,22 +360,29 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-func TestOpenFile(t *testing.T) {
+// The environment may come from a file that a container wrote.
+func TestReadFile(t *testing.T) {
 	n := newRealNode(t, "")
 	v, dir := subPathOf(t, n, emptyDir("v", ""))
 	must(t, os.WriteFile(filepath.Join(dir, "env"), []byte("A=1"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
 	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	o := v.(interface {
-		OpenFile(volume, path string) (*os.File, error)
+	r := v.(interface {
+		ReadFile(ctx context.Context, volume, path string) ([]byte, error)
 	})
-	f, err := o.OpenFile("v", "env")
-	must(t, err)
-	f.Close()
-	for _, p := range []string{"link", "fifo", "../x", "/env", "no"} {
-		if f, err := o.OpenFile("v", p); err == nil {
-			f.Close()
-			t.Errorf("%s was opened", p)
+	if b, err := r.ReadFile(t.Context(), "v", "env"); err != nil || string(b) != "A=1" {
+		t.Errorf("ReadFile = %q, %v", b, err)
+	}
+	for p, why := range map[string]string{
+		"link": "absolute link", "fifo": "regular", "../x": "..", "/env": "relative", "no": "no such file", "big": "1 MiB", ".": "regular",
+	} {
+		if _, err := r.ReadFile(t.Context(), "v", p); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), n.root) {
+			t.Errorf("%s: error %v, want one that says %q", p, err, why)
 		}
+	}
+	n.unmount("u-1")
+	if _, err := r.ReadFile(t.Context(), "v", "env"); err == nil {
+		t.Error("a file of a volume that is gone was read")
 	}
 }

@@ -213,7 +213,7 @@ func Reopen(h *os.File) (*os.File, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: h.Name(), Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "open", Path: h.Name(), Err: ErrNotRegular}
 	}
 	fd, err := unix.Open(FDPath(int(h.Fd())), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -31,6 +31,9 @@ func (e *EscapeError) Error() string {
 	return fmt.Sprintf("%q leads out of the volume: %s", e.Path, e.Why)
 }
 
+// ErrNotRegular says that a file is none that can be read like a file.
+var ErrNotRegular = errors.New("not a regular file")
+
 // MakeDirs makes the directory and its missing parents, each with exactly the
 // permissions given, whatever the process's umask. Directories that exist are
 // left as they are.
