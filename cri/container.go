@@ -205,7 +205,7 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 	if files.err != nil {
 		return nil, files.err
 	}
-	in := config.ContainerInput{Pod: x.pod, Container: st.c, Node: &x.node, RestartCount: files.restarts, Image: img,
+	in := config.ContainerInput{Pod: x.pod, Container: st.c, Node: &x.node, RestartCount: files.restarts, Image: img, UserNamespace: x.users,
 		Annotations: podsync.ExtraAnnotations.Get(x.s), CDIDevices: podsync.ExtraCDIDevices.Get(x.s)}
 	var err error
 	if in.TargetID, err = x.target(st.targetName); err != nil {
@@ -224,7 +224,9 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 	if in.Env, err = config.Env(ctx, env); err != nil {
 		return nil, err
 	}
-	mounts := config.MountsInput{Pod: x.pod, Container: st.c, Env: in.Env, PodIPs: ips, Extra: podsync.ExtraMounts.Get(x.s), TerminationFile: files.termination}
+	mounts := config.MountsInput{Pod: x.pod, Container: st.c, Env: in.Env, PodIPs: ips, Extra: podsync.ExtraMounts.Get(x.s),
+		TerminationFile: files.termination, UserNamespace: x.users,
+		RecursiveReadOnly: x.r.o.RecursiveReadOnly != nil && x.r.o.RecursiveReadOnly(x.handler)}
 	if v, ok := podsync.PodVolumes.Get(x.s); ok && v != nil {
 		mounts.Volumes, in.SupplementalGroups = v, v.SupplementalGroups()
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podsync/sdk/cri/config"
@@ -56,6 +57,12 @@ type Options struct {
 	// RuntimeHandler returns the handler of the pod's runtimeClassName; nil
 	// makes a pod that names one an error.
 	RuntimeHandler func(ctx context.Context, pod *corev1.Pod) (string, error)
+	// UserNamespace returns the id mapping of a pod with hostUsers false; nil makes
+	// such a pod an error.
+	UserNamespace func(ctx context.Context, pod *corev1.Pod) (*runtimeapi.UserNamespace, error)
+	// RecursiveReadOnly tells whether a runtime handler can make mounts read-only
+	// with all that is mounted below; nil says that none can.
+	RecursiveReadOnly func(handler string) bool
 	// Probes are the verdicts of liveness and startup probes; nil for none.
 	Probes plan.Probes
 

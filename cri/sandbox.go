@@ -16,7 +16,7 @@ import (
 
 // makeSandboxConfig builds the configuration of the pod's sandbox: of the one to
 // create, or again of the one that is there, which goes with each container.
-func (x *executor) makeSandboxConfig() error {
+func (x *executor) makeSandboxConfig(ctx context.Context) error {
 	host, err := readResolvConf(x.node.ResolvConfPath())
 	if err != nil {
 		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
@@ -31,6 +31,10 @@ func (x *executor) makeSandboxConfig() error {
 	if v, ok := podsync.PodVolumes.Get(x.s); ok && v != nil {
 		in.SupplementalGroups = v.SupplementalGroups()
 	}
+	if x.users, err = x.userNamespace(ctx); err != nil {
+		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
+	}
+	in.UserNamespace = x.users
 	x.boxConfig, err = config.Sandbox(in)
 	if err != nil {
 		if x.act.CreateSandbox {
@@ -40,6 +44,18 @@ func (x *executor) makeSandboxConfig() error {
 	}
 	x.boxConfig.Labels[OwnerLabel] = x.r.o.Owner
 	return nil
+}
+
+// userNamespace returns the pod's id mapping, nil when it has none.
+func (x *executor) userNamespace(ctx context.Context) (*runtimeapi.UserNamespace, error) {
+	if x.r.o.UserNamespace == nil || x.pod.Spec.HostUsers == nil || *x.pod.Spec.HostUsers {
+		return nil, nil
+	}
+	u, err := x.r.o.UserNamespace(ctx, x.pod)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: user namespace: %w", x.s.Ref(), err)
+	}
+	return u, nil
 }
 
 func readResolvConf(path string) (*config.ResolvConf, error) {

@@ -100,6 +100,7 @@ type executor struct {
 	ips       []string
 	handler   string
 	boxConfig *runtimeapi.PodSandboxConfig
+	users     *runtimeapi.UserNamespace
 	imageVols map[string]*runtimeapi.ImageSpec
 	hostsDone bool
 }
@@ -148,7 +149,7 @@ func (x *executor) carryOut(ctx context.Context) error {
 	if x.handler, err = x.r.runtimeHandler(ctx, x.pod); err != nil {
 		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
 	}
-	if err := x.makeSandboxConfig(); err != nil {
+	if err := x.makeSandboxConfig(ctx); err != nil {
 		return err
 	}
 	x.prefetch(ctx)

@@ -274,10 +274,10 @@ func (m *Monitor) relist(ctx context.Context) error {
 	if len(wake) > 0 {
 		m.changed = m.lastList
 	}
-	strange := l.strange != m.strange
+	first := m.strange == 0
 	m.strange = l.strange
 	m.mu.Unlock()
-	if strange && l.strange > 0 {
+	if first && l.strange > 0 {
 		m.r.log.InfoContext(ctx, "sandboxes of others are left alone", "count", l.strange, "owner", m.r.o.Owner)
 	}
 	for _, uid := range wake {
