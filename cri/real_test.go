@@ -95,6 +95,15 @@ func TestReal(t *testing.T) {
 		podsynctest.Container(corev1.Container{Name: "app", Lifecycle: &corev1.Lifecycle{
 			PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}},
 			PreStop:   &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}}))
+	if v := n.remote.Version(); v.Runtime != "containerd" || v.API != "v1" {
+		t.Errorf("version: %+v", v)
+	}
+	if d, err := n.remote.CgroupDriver(t.Context()); err != nil || d != remote.CgroupDriverCgroupfs {
+		t.Errorf("cgroup driver: %s, %v", d, err)
+	}
+	if st, err := n.remote.Status(t.Context()); err != nil || !st.RuntimeReady || !st.NetworkReady {
+		t.Errorf("status: %+v, %v", st, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan types.UID, 100)
 	done := make(chan error, 1)
