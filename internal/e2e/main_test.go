@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/podsync/sdk/internal/realruntime"
+)
+
+// suite is what all tests of this package share: the agent program, the registry
+// and one containerd with one agent for the tests that only bring pods to it.
+// TestMain owns it.
+var suite struct {
+	dir  string
+	once sync.Once
+	err  error
+
+	registry *realruntime.Registry
+
+	sharedOnce sync.Once
+	shared     *rig
+	sharedErr  error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
+		// Most of these tests wait for processes and for time, not for a CPU.
+		_ = f.Value.Set("6")
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "podsync-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	suite.dir = dir
+	defer os.RemoveAll(dir)
+	code = m.Run()
+	ctx := context.Background()
+	if suite.shared != nil {
+		for _, l := range suite.shared.close(ctx) {
+			fmt.Fprintln(os.Stderr, "left behind:", l)
+			code = 1
+		}
+	}
+	if suite.registry != nil {
+		if err := suite.registry.Stop(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// need builds the agent and starts the registry, once, or skips the test.
+func need(t *testing.T) {
+	t.Helper()
+	if why := realruntime.Missing(); why != "" {
+		t.Skip(why)
+	}
+	suite.once.Do(func() {
+		args := []string{"build", "-o", agentProgram()}
+		if raceEnabled {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, "../../examples/edgeagent")...).CombinedOutput(); err != nil {
+			suite.err = fmt.Errorf("build the agent: %w\n%s", err, out)
+			return
+		}
+		suite.registry, suite.err = realruntime.StartRegistry(context.Background(), realruntime.RegistryConfig{Password: demoPassword})
+	})
+	if suite.err != nil {
+		t.Fatal(suite.err)
+	}
+}
+
+func agentProgram() string { return filepath.Join(suite.dir, "edgeagent") }
+
+// sharedRig returns the rig of all tests that leave agent and runtime alone, and
+// lets the test run beside the others.
+func sharedRig(t *testing.T) *rig {
+	t.Helper()
+	need(t)
+	t.Parallel()
+	suite.sharedOnce.Do(func() {
+		suite.shared, suite.sharedErr = newRig(context.Background(), "")
+		if suite.sharedErr == nil {
+			suite.sharedErr = suite.shared.start(context.Background())
+		}
+	})
+	if suite.sharedErr != nil {
+		t.Fatal(suite.sharedErr)
+	}
+	return suite.shared
+}
+
+// ownRig returns a rig that is the test's own, with its agent started, and lets
+// the test run beside the others.
+func ownRig(t *testing.T, args ...string) *rig {
+	t.Helper()
+	r := idleRig(t, args...)
+	if err := r.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// idleRig is ownRig before the agent is started.
+func idleRig(t *testing.T, args ...string) *rig {
+	t.Helper()
+	need(t)
+	t.Parallel()
+	r, err := newRig(t.Context(), "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the agent's log:\n%s", r.logTail(150))
+			t.Logf("the end of containerd's log:\n%s", r.Log())
+		}
+		for _, l := range r.close(context.WithoutCancel(t.Context())) {
+			t.Errorf("left behind: %s", l)
+		}
+	})
+	return r
+}
