@@ -280,7 +280,7 @@ func TestDir_duplicatesAndImmutables(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "b.yaml")))
 	until(t, "no problem", func() bool { return len(d.Problems()) == 0 })
 
-	place(t, filepath.Join(dir, "a.yaml"), immutable("v2")+"---\n"+configMapYAML("m", "y")+"immutable: true\n")
+	place(t, filepath.Join(dir, "a.yaml"), immutable("v2")+"---\n"+configMapYAML("m", "other")+"immutable: true\n")
 	until(t, "two problems", func() bool { return len(d.Problems()) == 2 })
 	var imm *objects.ImmutableError
 	if !errors.As(d.Problems()[0], &imm) || value(t, d, "a") != "v1" {

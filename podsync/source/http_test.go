@@ -68,6 +68,12 @@ func (s *server) count() int {
 	return len(s.requests)
 }
 
+func (s *server) header(request int, key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[request].Header.Get(key)
+}
+
 // poll runs an HTTP source in the bubble of a synctest until the test ends.
 func poll(t *testing.T, s *server, h *source.HTTP) *sets {
 	t.Helper()
@@ -149,7 +155,7 @@ func TestHTTP_changes(t *testing.T) {
 		if p.Annotations[podspec.AnnotationSource] != "http" || len(p.Spec.Tolerations) != 0 {
 			t.Errorf("want a pod from a URL, got %+v", p)
 		}
-		if v := s.requests[0].Header.Get("X-Token"); v != "abc" {
+		if v := s.header(0, "X-Token"); v != "abc" {
 			t.Errorf("want the header sent, got %q", v)
 		}
 		tick() // the same body
@@ -176,7 +182,7 @@ func TestHTTP_etag(t *testing.T) {
 		got := poll(t, s, h)
 		before := fmt.Sprint(h.Problems())
 		tick()
-		if v := s.requests[1].Header.Get("If-None-Match"); v != `"1"` {
+		if v := s.header(1, "If-None-Match"); v != `"1"` {
 			t.Errorf("want If-None-Match, got %q", v)
 		}
 		if after := fmt.Sprint(h.Problems()); after != before || len(h.Problems()) != 1 {
