@@ -14,6 +14,7 @@ import (
 // flags are the program's flags; other programs drive it, so they stay stable.
 type flags struct {
 	RuntimeEndpoint string
+	RuntimeTimeout  time.Duration
 	Manifests       string
 	Objects         string
 	RootDir         string
@@ -36,6 +37,7 @@ func parseFlags(args []string) (flags, error) {
 	host, _ := os.Hostname()
 	fs := pflag.NewFlagSet("edgeagent", pflag.ContinueOnError)
 	fs.StringVar(&f.RuntimeEndpoint, "runtime-endpoint", "", `CRI server, "unix:///path"; "memory" is a runtime inside the process, for trials; default: the first socket of containerd, CRI-O or cri-dockerd that is there`)
+	fs.DurationVar(&f.RuntimeTimeout, "runtime-request-timeout", 2*time.Minute, "how long a call to the runtime may take, image pulls and streams apart; a sandbox may take twice as long")
 	fs.StringVar(&f.Manifests, "manifests", "", "directory of pod manifests, YAML or JSON, one or many documents a file (required)")
 	fs.StringVar(&f.Objects, "objects", "", "directory of ConfigMap and Secret manifests that the pods refer to")
 	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podsync", "directory of pod directories, volumes and statuses")
@@ -66,6 +68,9 @@ func (f *flags) complete() error {
 	case "auto", "cgroupfs", "systemd":
 	default:
 		errs = append(errs, fmt.Errorf("--cgroup-driver is %q; it must be auto, cgroupfs or systemd", f.CgroupDriver))
+	}
+	if f.RuntimeTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("--runtime-request-timeout is %s; it must be more than 0", f.RuntimeTimeout))
 	}
 	for _, p := range []*string{&f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
 		if *p == "" {

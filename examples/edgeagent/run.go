@@ -59,7 +59,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Runtime: be.runtime, Images: be.images, RuntimeName: be.name, Cgroups: cg, Unprivileged: be.memory != nil,
 		Sources:     []podsync.Source{&source.Dir{Path: f.Manifests, Node: f.NodeName, Logger: log}},
 		StatusSinks: []status.Sink{&status.FileSink{Dir: filepath.Join(f.RootDir, "status")}},
-		CRI:         cri.Options{Adopt: f.Adopt},
+		CRI:         cri.Options{Adopt: f.Adopt, CallTimeout: f.RuntimeTimeout},
 		Agent:       podsync.Config{Bus: bus, Events: podsync.LogEvents(log), ObserveRun: m.Run, Housekeeping: f.Housekeeping},
 		Logger:      log,
 	}
@@ -115,7 +115,7 @@ func connect(ctx context.Context, f flags, log *slog.Logger) (*backend, error) {
 		rt := memory.New(memory.Options{Logger: log, Rules: []memory.Rule{memory.Commands()}})
 		return &backend{runtime: rt, images: rt, name: "memory", memory: rt, close: func(context.Context) error { rt.Shutdown(); return nil }}, nil
 	}
-	r, err := remote.Dial(ctx, remote.Options{Endpoint: f.RuntimeEndpoint, Logger: log})
+	r, err := remote.Dial(ctx, remote.Options{Endpoint: f.RuntimeEndpoint, Timeout: f.RuntimeTimeout, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the container runtime: %w", err)
 	}
