@@ -40,24 +40,34 @@ func buildAgent(ctx context.Context, to string) error {
 }
 
 // startAgent starts the program and waits until it answers.
-func startAgent(ctx context.Context, program string, node *realruntime.Containerd, a *agent) error {
+func startAgent(ctx context.Context, o options, node *realruntime.Containerd, a *agent) error {
 	for _, sub := range []string{"manifests", "next", "root", "logs"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, sub), 0o755); err != nil {
 			return err
 		}
 	}
 	var err error
-	if a.log, err = os.Create(filepath.Join(a.dir, "agent.log")); err != nil {
+	file := filepath.Join(a.dir, "agent.log")
+	if o.log != "" {
+		file = o.log
+	}
+	if a.log, err = os.Create(file); err != nil {
 		return err
 	}
 	address, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	a.process, err = realruntime.StartProcess(realruntime.ProcessSpec{Path: program, Env: os.Environ(), Stdout: a.log, Stderr: a.log,
-		Args: []string{"--runtime-endpoint", node.Endpoint(), "--manifests", a.manifests(), "--root-dir", filepath.Join(a.dir, "root"),
-			"--logs-dir", filepath.Join(a.dir, "logs"), "--node-name", nodeName, "--node-ip", "127.0.0.1",
-			"--cgroup-root", node.CgroupRoot(), "--listen", address}})
+	args := []string{"--runtime-endpoint", node.Endpoint(), "--manifests", a.manifests(), "--root-dir", filepath.Join(a.dir, "root"),
+		"--logs-dir", filepath.Join(a.dir, "logs"), "--node-name", nodeName, "--node-ip", "127.0.0.1",
+		"--cgroup-root", node.CgroupRoot(), "--listen", address}
+	if o.log != "" {
+		args = append(args, "-v", "2")
+	}
+	if o.pprof != "" {
+		args = append(args, "--pprof", o.pprof)
+	}
+	a.process, err = realruntime.StartProcess(realruntime.ProcessSpec{Path: o.agent, Args: args, Env: os.Environ(), Stdout: a.log, Stderr: a.log})
 	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}

@@ -204,4 +204,3 @@ func manifest(name, image string) *corev1.Pod {
 	}
 	return pod
 }
-

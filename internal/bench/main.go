@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,14 +27,16 @@ import (
 type options struct {
 	rounds int           // of everything
 	single int           // pods started one after another, in each round
+	levels []int         // numbers of calls in flight of the floor's bursts
 	pods   int           // of a burst
 	idle   time.Duration // how long the agent is watched at rest
 	settle time.Duration // after a burst, before that
 	agent  string        // the program; "" builds examples/edgeagent
-	pprof  string        // where CPU and heap profiles of the agent go; "" makes none
-	strict bool
-	noop   bool
-	only   string
+	log    string        // a file for the agent's log, which then has each stage
+	pprof  string        // address on which the agent serves profiles
+	strict bool          // a miss is an error
+	noop   bool          // run that benchmark
+	only   string        // one part; "" is all
 }
 
 func main() {
@@ -60,8 +64,11 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.pods, "pods", 50, "pods of a burst")
 	fs.DurationVar(&o.idle, "idle", 25*time.Second, "how long the agent is watched at rest")
 	fs.DurationVar(&o.settle, "settle", 12*time.Second, "how long the agent is left alone before that")
+	levels := fs.String("in-flight", "1,2,4,8,16", "how many calls the floor has in flight in a burst; later rounds try the two best")
 	fs.BoolVar(&quick, "quick", false, "one round and a short idle time: a first impression")
 	fs.StringVar(&o.agent, "agent", "", "the agent program; default: examples/edgeagent, built now")
+	fs.StringVar(&o.log, "log", "", "file for the agent's log, with each stage of each pod; logging costs time")
+	fs.StringVar(&o.pprof, "pprof", "", "address on which the agent is to serve net/http/pprof")
 	fs.BoolVar(&o.strict, "strict", false, "exit with 1 when a figure misses its target")
 	fs.BoolVar(&o.noop, "noop", true, "run the benchmark of a sync that has nothing to do")
 	fs.StringVar(&o.only, "only", "", "one part alone: start, burst or idle")
@@ -70,6 +77,13 @@ func parse(args []string) (options, error) {
 	}
 	if quick {
 		o.rounds, o.single, o.idle = 1, 5, 10*time.Second
+	}
+	for _, l := range strings.Split(*levels, ",") {
+		n, err := strconv.Atoi(l)
+		if err != nil || n < 1 {
+			return o, fmt.Errorf("--in-flight is %q; it must be numbers from 1 on with commas between", *levels)
+		}
+		o.levels = append(o.levels, n)
 	}
 	switch {
 	case fs.NArg() > 0:

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -79,7 +77,7 @@ func measure(ctx context.Context, o options, p *progress, r *results) (err error
 		}
 	}
 	defer func() { b.agent.stop(cleanup) }()
-	if err := startAgent(ctx, o.agent, node, b.agent); err != nil {
+	if err := startAgent(ctx, o, node, b.agent); err != nil {
 		return err
 	}
 	p.say("containerd at %s, agent with PID %d", node.Endpoint(), b.agent.process.PID())
@@ -160,7 +158,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // bursts starts and removes many pods at once: the floor with each number of calls in flight, in later rounds
 // with the two that were best, and the agent among them.
 func (b *bench) bursts(ctx context.Context, round int) error {
-	levels := []int{1, 2, 4, 8, 16}
+	levels := b.levels
 	if round > 0 {
 		levels = b.r.bestLevels(2)
 	}
@@ -260,6 +258,3 @@ func (b *bench) atRest(ctx context.Context) error {
 	_, err = b.agent.remove(ctx, uids)
 	return err
 }
-
-var _ = slices.Sort[[]int]
-var _ io.Writer
