@@ -48,7 +48,9 @@ func (r *rig) leftovers(ctx context.Context, uid types.UID) (left []string, err 
 			add("mount %s", m.Mountpoint)
 		}
 	}
-	for _, c := range r.cgroups(func(name string) bool { return strings.HasPrefix(name, "pod") && !strings.HasPrefix(name, "podsync-") && mine(name) }) {
+	for _, c := range r.cgroups(func(name string) bool {
+		return strings.HasPrefix(name, "pod") && !strings.HasPrefix(name, "podsync-") && mine(name)
+	}) {
 		add("cgroup %s", c)
 	}
 	for _, pattern := range []string{r.root + "/pods/*", r.root + "/status/*", r.logs() + "/*"} {

@@ -17,9 +17,10 @@ import (
 // and one containerd with one agent for the tests that only bring pods to it.
 // TestMain owns it.
 var suite struct {
-	dir  string
-	once sync.Once
-	err  error
+	dir   string
+	agent string // the program
+	once  sync.Once
+	err   error
 
 	registry *realruntime.Registry
 
@@ -69,12 +70,7 @@ func need(t *testing.T) {
 		t.Skip(why)
 	}
 	suite.once.Do(func() {
-		args := []string{"build", "-o", agentProgram()}
-		if raceEnabled {
-			args = append(args, "-race")
-		}
-		if out, err := exec.Command("go", append(args, "../../examples/edgeagent")...).CombinedOutput(); err != nil {
-			suite.err = fmt.Errorf("build the agent: %w\n%s", err, out)
+		if suite.agent, suite.err = agentProgram(); suite.err != nil {
 			return
 		}
 		suite.registry, suite.err = realruntime.StartRegistry(context.Background(), realruntime.RegistryConfig{Password: demoPassword})
@@ -84,7 +80,23 @@ func need(t *testing.T) {
 	}
 }
 
-func agentProgram() string { return filepath.Join(suite.dir, "edgeagent") }
+// agentEnv names a program to test in the place of the one that is built.
+const agentEnv = "PODSYNC_E2E_AGENT"
+
+func agentProgram() (string, error) {
+	if p := os.Getenv(agentEnv); p != "" {
+		return p, nil
+	}
+	p := filepath.Join(suite.dir, "edgeagent")
+	args := []string{"build", "-o", p}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "../../examples/edgeagent")...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the agent: %w\n%s", err, out)
+	}
+	return p, nil
+}
 
 // sharedRig returns the rig of all tests that leave agent and runtime alone, and
 // lets the test run beside the others.
@@ -101,6 +113,12 @@ func sharedRig(t *testing.T) *rig {
 	if suite.sharedErr != nil {
 		t.Fatal(suite.sharedErr)
 	}
+	from := len(suite.shared.log.String())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the agent's log:\n%s", tail(suite.shared.log.String()[from:], 150))
+		}
+	})
 	return suite.shared
 }
 

@@ -93,7 +93,7 @@ func (r *rig) start(ctx context.Context) error {
 	defer r.mu.Unlock()
 	before := len(r.log.String())
 	p, err := realruntime.StartProcess(realruntime.ProcessSpec{
-		Path: agentProgram(),
+		Path: suite.agent,
 		Args: append([]string{
 			"--runtime-endpoint", r.endpoint, "--cgroup-root", r.CgroupRoot(),
 			"--manifests", r.manifests(), "--objects", r.objects(), "--root-dir", r.root, "--logs-dir", r.logs(),
