@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/cgroups"
 	"github.com/podsync/sdk/cgroups/cgroupstest"
@@ -44,8 +43,8 @@ func (f *fake) Remove(context.Context, types.UID) error {
 }
 
 func TestEnsureStage(t *testing.T) {
-	dead := &podsync.RuntimePod{Sandboxes: []*runtimeapi.PodSandboxStatus{{State: runtimeapi.PodSandboxState_SANDBOX_NOTREADY}}}
-	ready := &podsync.RuntimePod{Sandboxes: []*runtimeapi.PodSandboxStatus{{State: runtimeapi.PodSandboxState_SANDBOX_READY}}}
+	dead := &podsync.RuntimePod{Sandboxes: []*podsync.RuntimeSandbox{{}}}
+	ready := &podsync.RuntimePod{Sandboxes: []*podsync.RuntimeSandbox{{Ready: true}}}
 	for _, tt := range []struct {
 		name    string
 		fake    fake

@@ -69,8 +69,8 @@ func (c *cleaner) Remove(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	for _, s := range rp.Sandboxes {
-		if err := r.removeSandbox(ctx, s.Id); err != nil {
-			return fmt.Errorf("remove sandbox %s of pod %s: %w", short(s.Id), uid, err)
+		if err := r.removeSandbox(ctx, s.ID); err != nil {
+			return fmt.Errorf("remove sandbox %s of pod %s: %w", short(s.ID), uid, err)
 		}
 	}
 	r.mon.Forget(uid)

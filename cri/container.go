@@ -49,7 +49,7 @@ func (x *executor) spec(s plan.Start) *startOne {
 	default:
 		st.c = &x.pod.Spec.Containers[s.Index]
 	}
-	if rc := x.rt.Container(s.Name); rc != nil && rc.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+	if rc := x.rt.Container(s.Name); rc != nil && rc.State == podsync.ContainerExited {
 		st.exited = rc.FinishedAt
 	}
 	return st

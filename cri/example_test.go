@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println(rt.Cleaner().Remove(ctx, s.UID()), mem.Leftovers())
 	// Output:
 	// Continue sandbox: true started: [app]
-	// CONTAINER_RUNNING <nil>
+	// running <nil>
 	// Continue Continue
 	// <nil> []
 }

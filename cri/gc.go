@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -100,7 +99,7 @@ func (r *Runtime) garbage(p *podsync.RuntimePod, g GC) (containers []*podsync.Ru
 		}
 		dead[c.Name]++
 		young := c.CreatedAt.Add(g.MinAge).After(now) ||
-			c.State == runtimeapi.ContainerState_CONTAINER_CREATED && c.CreatedAt.Add(createdGrace).After(now)
+			c.State == podsync.ContainerCreated && c.CreatedAt.Add(createdGrace).After(now)
 		if dead[c.Name] > max(g.KeepPerContainer, 0) && !young {
 			containers = append(containers, c)
 		}
@@ -116,8 +115,8 @@ func (r *Runtime) garbage(p *podsync.RuntimePod, g GC) (containers []*podsync.Ru
 		}
 	}
 	for i, s := range p.Sandboxes {
-		if i > 0 && s.State != runtimeapi.PodSandboxState_SANDBOX_READY && !used[s.Id] {
-			sandboxes = append(sandboxes, s.Id)
+		if i > 0 && !s.Ready && !used[s.ID] {
+			sandboxes = append(sandboxes, s.ID)
 		}
 	}
 	return containers, sandboxes
@@ -156,7 +155,7 @@ func (r *Runtime) collectPod(ctx context.Context, uid types.UID, g GC) error {
 // collectContainer removes a dead instance and its logs. One of unknown state
 // is stopped first.
 func (r *Runtime) collectContainer(ctx context.Context, c *podsync.RuntimeContainer) error {
-	if c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+	if c.State == podsync.ContainerUnknown {
 		cctx, cancel := r.quick(ctx)
 		err := r.o.Runtime.StopContainer(cctx, c.ID, 2)
 		cancel()

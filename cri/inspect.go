@@ -28,7 +28,7 @@ func (m *Monitor) inspect(ctx context.Context, uid types.UID, old *podsync.Runti
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	id := config.Identity{UID: uid}
-	sandboxes := make([]*runtimeapi.PodSandboxStatus, 0, len(boxes))
+	sandboxes := make([]*podsync.RuntimeSandbox, 0, len(boxes))
 	for _, b := range boxes {
 		who, err := config.ParseIdentity(b.Labels)
 		if err != nil || who.UID != uid {
@@ -74,7 +74,7 @@ func known(old *podsync.RuntimePod, item *runtimeapi.Container) *podsync.Runtime
 		return nil
 	}
 	for _, c := range old.Containers {
-		if c.ID == item.Id && c.State == item.State {
+		if c.ID == item.Id && c.State == podsync.ContainerExited {
 			return c
 		}
 	}
@@ -82,7 +82,7 @@ func known(old *podsync.RuntimePod, item *runtimeapi.Container) *podsync.Runtime
 }
 
 // sandboxStatus returns a sandbox's status, nil when it has gone meanwhile.
-func (m *Monitor) sandboxStatus(ctx context.Context, id string) (*runtimeapi.PodSandboxStatus, error) {
+func (m *Monitor) sandboxStatus(ctx context.Context, id string) (*podsync.RuntimeSandbox, error) {
 	resp, err := m.r.o.Runtime.PodSandboxStatus(ctx, id, false)
 	switch {
 	case notFound(err):
@@ -92,7 +92,7 @@ func (m *Monitor) sandboxStatus(ctx context.Context, id string) (*runtimeapi.Pod
 	case resp.GetStatus() == nil:
 		return nil, fmt.Errorf("status of sandbox %s: %w", short(id), errNoStatus)
 	}
-	return resp.Status, nil
+	return config.ParseSandboxStatus(resp.Status), nil
 }
 
 // containerStatus returns a container's status, nil when it has gone meanwhile
@@ -112,7 +112,7 @@ func (m *Monitor) containerStatus(ctx context.Context, item *runtimeapi.Containe
 		m.r.log.DebugContext(ctx, "container left alone", "container", short(item.Id), "err", err)
 		return nil, nil
 	}
-	if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+	if c.State == podsync.ContainerExited {
 		c.Message = config.TerminationMessage(c, config.ReadTerminationFile, config.ReadLogTail)
 	}
 	return c, nil
@@ -122,7 +122,7 @@ func (m *Monitor) containerStatus(ctx context.Context, item *runtimeapi.Containe
 type listing struct {
 	ids        map[types.UID]config.Identity
 	owned      map[types.UID]bool
-	sandboxes  map[types.UID][]*runtimeapi.PodSandboxStatus
+	sandboxes  map[types.UID][]*podsync.RuntimeSandbox
 	containers map[types.UID][]*podsync.RuntimeContainer
 	strange    int // sandboxes of others
 }
@@ -138,7 +138,7 @@ func (m *Monitor) list(ctx context.Context) (*listing, error) {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	l := &listing{ids: map[types.UID]config.Identity{}, owned: map[types.UID]bool{},
-		sandboxes: map[types.UID][]*runtimeapi.PodSandboxStatus{}, containers: map[types.UID][]*podsync.RuntimeContainer{}}
+		sandboxes: map[types.UID][]*podsync.RuntimeSandbox{}, containers: map[types.UID][]*podsync.RuntimeContainer{}}
 	for _, b := range boxes {
 		who, err := config.ParseIdentity(b.Labels)
 		if err != nil {
@@ -151,7 +151,7 @@ func (m *Monitor) list(ctx context.Context) (*listing, error) {
 			l.strange++
 		}
 		l.ids[who.UID] = who
-		l.sandboxes[who.UID] = append(l.sandboxes[who.UID], config.SandboxStatus(b))
+		l.sandboxes[who.UID] = append(l.sandboxes[who.UID], config.ParseSandbox(b))
 	}
 	for _, item := range items {
 		who, c, err := config.ParseContainer(item)
@@ -183,16 +183,24 @@ func (l *listing) pods(at time.Time) []*podsync.RuntimePod {
 	return out
 }
 
+// boxState is a sandbox's state as a number for fingerprint.
+func boxState(s *podsync.RuntimeSandbox) uint64 {
+	if s.Ready {
+		return 0
+	}
+	return 1
+}
+
 // fingerprint stands for which sandboxes and containers a pod has and in which
 // state, in any order. A container that is only created does not count: it is
 // no news until it starts.
 func fingerprint(p *podsync.RuntimePod) uint64 {
 	var sum uint64
 	for _, s := range p.Sandboxes {
-		sum += hashState(s.Id, uint64(s.State))
+		sum += hashState(s.ID, boxState(s))
 	}
 	for _, c := range p.Containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_CREATED {
+		if c.State != podsync.ContainerCreated {
 			sum += hashState(c.ID, 16+uint64(c.State))
 		}
 	}

@@ -215,7 +215,7 @@ func (k *stopper) stopSandboxes(ctx context.Context, ids []string) error {
 func sandboxIDs(p *podsync.RuntimePod) []string {
 	ids := make([]string, len(p.Sandboxes))
 	for i, s := range p.Sandboxes {
-		ids[i] = s.Id
+		ids[i] = s.ID
 	}
 	return ids
 }
@@ -276,13 +276,13 @@ func stillRunning(ref string, p *podsync.RuntimePod) error {
 	}
 	e := &RunningError{Pod: ref}
 	for _, c := range p.Containers {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING || c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+		if c.State == podsync.ContainerRunning || c.State == podsync.ContainerUnknown {
 			e.Containers = append(e.Containers, c.Name+" ("+short(c.ID)+")")
 		}
 	}
 	for _, s := range p.Sandboxes {
-		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
-			e.Sandboxes = append(e.Sandboxes, short(s.Id))
+		if s.Ready {
+			e.Sandboxes = append(e.Sandboxes, short(s.ID))
 		}
 	}
 	slices.Sort(e.Containers)

@@ -141,7 +141,7 @@ func holds(p *podsync.RuntimePod, id string) bool {
 		}
 	}
 	for _, s := range p.Sandboxes {
-		if s.Id == id {
+		if s.ID == id {
 			return true
 		}
 	}

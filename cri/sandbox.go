@@ -125,7 +125,7 @@ func (x *executor) createSandbox(ctx context.Context) error {
 		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
 	}
 	if st != nil {
-		x.ips = config.NewRuntimePod(config.Identity{UID: x.pod.UID}, []*runtimeapi.PodSandboxStatus{st}, nil, x.r.o.Clock.Now()).IPs
+		x.ips = config.ParseSandboxStatus(st).IPs
 	}
 	return nil
 }

@@ -165,18 +165,18 @@ func tellsNew(p *podsync.RuntimePod, id string, t runtimeapi.ContainerEventType)
 		case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
 			return false
 		case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
-			return c.State == runtimeapi.ContainerState_CONTAINER_CREATED || c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN
+			return c.State == podsync.ContainerCreated || c.State == podsync.ContainerUnknown
 		case runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
-			return c.State != runtimeapi.ContainerState_CONTAINER_EXITED
+			return c.State != podsync.ContainerExited
 		default:
 			return true
 		}
 	}
 	for _, s := range p.Sandboxes {
-		if s.Id != id {
+		if s.ID != id {
 			continue
 		}
-		ready := s.State == runtimeapi.PodSandboxState_SANDBOX_READY
+		ready := s.Ready
 		switch t {
 		case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
 			return false

@@ -92,7 +92,7 @@ func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
 	a.mu.Lock()
 	w.halt = halt
 	a.mu.Unlock()
-	r.log, r.events = a.log.With("pod", r.pod.Namespace+"/"+r.pod.Name, "uid", r.pod.UID, "phase", PhaseAdmit), a.recorder(w)
+	r.log, r.events = a.logger(w, PhaseAdmit), a.recorder(w)
 	s, o := a.runPhase(ctx, PhaseAdmit, r)
 	refused := o.kind == KindReject || o.kind == KindFail
 	couldRun := s.Runtime().CouldRun()

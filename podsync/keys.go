@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // The state that the SDK's own stages leave for one another.
@@ -59,10 +58,16 @@ type Volumes interface {
 	SupplementalGroups() []int64
 }
 
-// ExtraMount is a mount added to a container, or to all when Container is "".
+// ExtraMount is a bind mount added to a container, or to all when Container is "".
 type ExtraMount struct {
 	Container string
-	Mount     *runtimeapi.Mount
+	// ContainerPath and HostPath are absolute. A mount of the pod's own at the
+	// same path is an error.
+	ContainerPath, HostPath string
+	// ReadOnly makes it read-only; SELinuxRelabel lets the runtime relabel it.
+	ReadOnly, SELinuxRelabel bool
+	// Propagation is that of the mount; "" is None.
+	Propagation corev1.MountPropagationMode
 }
 
 // ExtraEnvVar is an environment variable added to a container, or to all when

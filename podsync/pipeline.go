@@ -201,17 +201,12 @@ func (p *Pipeline) runPlace(ctx context.Context, pl *place, v *Sync) Outcome {
 		}
 	}
 	start := time.Now()
-	parent := ctx
-	if pl.detached {
-		var stop func()
-		ctx, stop = detach(ctx)
-		defer stop()
-		parent = ctx
-	}
-	if pl.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pl.timeout)
-		defer cancel()
+	run := ctx
+	var own *stageContext
+	if pl.detached || pl.timeout > 0 {
+		own = newStageContext(ctx, pl.detached, pl.timeout)
+		defer own.end()
+		ctx = own
 	}
 	var ends []func(Outcome)
 	for _, ob := range p.observers {
@@ -220,7 +215,7 @@ func (p *Pipeline) runPlace(ctx context.Context, pl *place, v *Sync) Outcome {
 			ends = append(ends, end)
 		}
 	}
-	o := p.stamp(pl, p.settle(parent, ctx, pl, contained(ctx, pl, v)))
+	o := p.stamp(pl, p.settle(run, own, pl, contained(ctx, pl, v)))
 	v.run.trace.add(pl.name, start, o)
 	for _, end := range slices.Backward(ends) {
 		end(o)
@@ -243,13 +238,17 @@ func contained(ctx context.Context, pl *place, v *Sync) (o Outcome) {
 // settle makes an outcome honest about why a stage stopped: an end of the run's
 // own context is Canceled whatever the stage made of it, a stage's own time-out
 // is Retry, and what the phase cannot grant becomes Retry.
-func (p *Pipeline) settle(parent, ctx context.Context, pl *place, o Outcome) Outcome {
+// own is the stage's context, nil when it is the run's.
+func (p *Pipeline) settle(run context.Context, own *stageContext, pl *place, o Outcome) Outcome {
 	switch o.kind {
 	case KindRetry, KindCanceled:
-		if parent.Err() != nil {
-			return canceled(errors.Join(context.Cause(parent), o.err))
+		if own != nil {
+			run = own.unlimited()
 		}
-		if ctx.Err() != nil && pl.timeout > 0 {
+		if run.Err() != nil {
+			return canceled(errors.Join(context.Cause(run), o.err))
+		}
+		if pl.timeout > 0 && own.Err() != nil {
 			return Retry(&TimeoutError{Stage: pl.name, After: pl.timeout, Err: o.err})
 		}
 		if o.kind == KindCanceled {
@@ -270,26 +269,6 @@ func (p *Pipeline) stamp(pl *place, o Outcome) Outcome {
 	}
 	return o
 }
-
-// detach returns a context that outlives ctx when ctx ends because the run was
-// superseded, and ends with it for any other cause.
-func detach(ctx context.Context) (context.Context, func()) {
-	d, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	hard, ok := ctx.Value(hardContext{}).(context.Context)
-	if !ok {
-		hard = ctx
-	}
-	stop := context.AfterFunc(hard, func() {
-		if cause := context.Cause(hard); !errors.Is(cause, ErrSuperseded) {
-			cancel(cause)
-		}
-	})
-	return d, func() { stop(); cancel(nil) }
-}
-
-// hardContext is the key of a run's context that a newer version does not end:
-// the run's own context is its child.
-type hardContext struct{}
 
 // Undo takes back what the pipeline's stages did for a pod that was admitted
 // and now leaves the node, in reverse order. All are tried; errors are joined.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // RuntimePod is what the container runtime holds of one pod, as last observed.
@@ -14,9 +13,8 @@ type RuntimePod struct {
 	// UID, Name and Namespace are those of the pod, from the runtime's labels.
 	UID             types.UID
 	Name, Namespace string
-	// Sandboxes are the pod's sandboxes, newest first. Labels, annotations and
-	// network are set.
-	Sandboxes []*runtimeapi.PodSandboxStatus
+	// Sandboxes are the pod's sandboxes, newest first.
+	Sandboxes []*RuntimeSandbox
 	// Containers are all instances of all containers, newest first.
 	Containers []*RuntimeContainer
 	// IPs are the addresses of the newest ready sandbox, primary first.
@@ -47,6 +45,76 @@ type ProbeResult struct {
 	Ready bool
 }
 
+// RuntimeSandbox is one sandbox of a pod in the runtime.
+type RuntimeSandbox struct {
+	// ID is the runtime's id, Attempt the number of the sandbox among the pod's.
+	ID      string
+	Attempt uint32
+	// Ready tells whether it runs.
+	Ready bool
+	// CreatedAt is when it was made.
+	CreatedAt time.Time
+	// HostNetwork tells whether it is on the host's network.
+	HostNetwork bool
+	// NetworkKnown tells whether the runtime said anything of its network; IPs
+	// are then its valid addresses, primary first.
+	NetworkKnown bool
+	IPs          []string
+	// Handler is the runtime handler, "" for the default one.
+	Handler string
+	// Labels and Annotations are the runtime's.
+	Labels, Annotations map[string]string
+}
+
+// ContainerState is the state of a container instance, numbered as in CRI.
+type ContainerState uint8
+
+// The states of a container instance.
+const (
+	// ContainerCreated: made, not started.
+	ContainerCreated ContainerState = iota
+	// ContainerRunning: started and not ended.
+	ContainerRunning
+	// ContainerExited: ended.
+	ContainerExited
+	// ContainerUnknown: the runtime lost track of it; it may be running.
+	ContainerUnknown
+)
+
+// String returns the state as a word.
+func (s ContainerState) String() string {
+	switch s {
+	case ContainerCreated:
+		return "created"
+	case ContainerRunning:
+		return "running"
+	case ContainerExited:
+		return "exited"
+	default:
+		return "unknown"
+	}
+}
+
+// RuntimeResources are the limits that an instance has, zero for none.
+type RuntimeResources struct {
+	// CPUShares is cgroup v1's relative weight; CPUQuota and CPUPeriod are in
+	// microseconds; MemoryLimit is in bytes.
+	CPUShares, CPUQuota, CPUPeriod, MemoryLimit int64
+}
+
+// RuntimeUser is the identity that an instance's first process has.
+type RuntimeUser struct {
+	UID, GID           int64
+	SupplementalGroups []int64
+}
+
+// RuntimeMount is a mount of an instance.
+type RuntimeMount struct {
+	ContainerPath, HostPath string
+	// ReadOnly, and RecursiveReadOnly for the mounts below it too.
+	ReadOnly, RecursiveReadOnly bool
+}
+
 // RuntimeContainer is one instance of a container in the runtime.
 type RuntimeContainer struct {
 	// ID is the runtime's container id, without a scheme.
@@ -60,8 +128,8 @@ type RuntimeContainer struct {
 	RestartCount int
 	// SandboxID is the sandbox the instance was made in.
 	SandboxID string
-	// State is the CRI state.
-	State runtimeapi.ContainerState
+	// State is the instance's state.
+	State ContainerState
 	// CreatedAt, StartedAt and FinishedAt are zero when they have not happened.
 	CreatedAt, StartedAt, FinishedAt time.Time
 	// ExitCode, Reason and Message describe an exited container; Message
@@ -77,17 +145,17 @@ type RuntimeContainer struct {
 	// Labels and Annotations are the runtime's.
 	Labels, Annotations map[string]string
 	// Resources are the runtime's, nil when it reports none.
-	Resources *runtimeapi.ContainerResources
+	Resources *RuntimeResources
 	// User is the effective user, nil when it is not reported.
-	User *runtimeapi.ContainerUser
+	User *RuntimeUser
 	// LogPath is the instance's log file, Mounts its mounts as reported.
 	LogPath string
-	Mounts  []*runtimeapi.Mount
+	Mounts  []RuntimeMount
 }
 
 // Running tells whether the instance runs.
 func (c *RuntimeContainer) Running() bool {
-	return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
+	return c.State == ContainerRunning
 }
 
 // Container returns the newest instance of the named container, nil if there is none.
@@ -113,7 +181,7 @@ func (p *RuntimePod) SandboxReady() bool {
 		return false
 	}
 	for _, s := range p.Sandboxes {
-		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+		if s.Ready {
 			return true
 		}
 	}
@@ -127,7 +195,7 @@ func (p *RuntimePod) ContainersCouldRun() bool {
 	}
 	for _, c := range p.Containers {
 		switch c.State {
-		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_UNKNOWN:
+		case ContainerRunning, ContainerUnknown:
 			return true
 		default:
 		}

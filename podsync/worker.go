@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -78,6 +79,9 @@ type worker struct {
 	lastTrace   *Trace
 	since       time.Time       // of the current outcome's reason
 	done        []chan struct{} // closed when nothing runs any more
+	// log is the logger of runs of logPhase; whoever made the worker busy has it.
+	log      *slog.Logger
+	logPhase Phase
 
 	toldMu sync.Mutex
 	told   map[string]string // last message by event reason; guarded by toldMu
@@ -177,7 +181,7 @@ func (a *Agent) topicsOf(w *worker) map[Topic]uint64 {
 
 // run is one run of one phase, outside of the lock.
 func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
-	r.log, r.events = a.log.With("pod", r.pod.Namespace+"/"+r.pod.Name, "uid", r.pod.UID, "phase", ph), a.recorder(w)
+	r.log, r.events = a.logger(w, ph), a.recorder(w)
 	s, o := a.runPhase(ctx, ph, r)
 	if a.cfg.Reporter != nil && o.kind != KindCanceled {
 		a.cfg.Reporter.Ended(ctx, s, ph, o)
@@ -188,6 +192,15 @@ func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
 	w.lastTrace = s.Trace()
 	a.settleLocked(w, ph, o, s)
 	a.startLocked(w)
+}
+
+// logger returns the logger of the worker's runs of a phase. Called by whoever
+// made the worker busy.
+func (a *Agent) logger(w *worker, ph Phase) *slog.Logger {
+	if w.log == nil || w.logPhase != ph {
+		w.log, w.logPhase = a.log.With("pod", w.pod.Namespace+"/"+w.pod.Name, "uid", w.uid, "phase", ph), ph
+	}
+	return w.log
 }
 
 // runPhase runs the phase's pipeline on what the runtime holds of the pod.

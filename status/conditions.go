@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Reasons of the conditions.
@@ -141,23 +140,21 @@ func sandboxProblem(in *Input) string {
 	}
 	ready := 0
 	for _, s := range in.Runtime.Sandboxes {
-		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+		if s.Ready {
 			ready++
 		}
 	}
 	newest := in.Runtime.Sandboxes[0]
-	if newest.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
+	if !newest.Ready {
 		return "the pod's newest sandbox is not ready"
 	}
 	if ready > 1 {
 		return fmt.Sprintf("the pod has %d ready sandboxes where one is right", ready)
 	}
-	if o := newest.GetLinux().GetNamespaces().GetOptions(); o != nil {
-		if onHost := o.GetNetwork() == runtimeapi.NamespaceMode_NODE; onHost != in.Pod.Spec.HostNetwork {
-			return "the sandbox's use of the host network is not what the pod wants"
-		}
+	if newest.HostNetwork != in.Pod.Spec.HostNetwork {
+		return "the sandbox's use of the host network is not what the pod wants"
 	}
-	if n := newest.GetNetwork(); !in.Pod.Spec.HostNetwork && n != nil && n.GetIp() == "" {
+	if !in.Pod.Spec.HostNetwork && newest.NetworkKnown && len(newest.IPs) == 0 {
 		return "the sandbox has no address"
 	}
 	return ""

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/status"
@@ -173,7 +172,7 @@ func TestConditions(t *testing.T) {
 
 func TestConditions_HostNetworkMustMatch(t *testing.T) {
 	r := inRuntime().ready()
-	r.p.Sandboxes[0].Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
+	r.p.Sandboxes[0].HostNetwork = true
 	for _, onHost := range []bool{true, false} {
 		pod := newPod(always, "a")
 		pod.Spec.HostNetwork = onHost

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -196,11 +195,11 @@ func (b *builder) convert(c *corev1.Container, rc *podsync.RuntimeContainer, old
 		st.RestartCount = max(st.RestartCount, old.RestartCount)
 	}
 	switch rc.State {
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	case podsync.ContainerRunning:
 		st.State.Running = &corev1.ContainerStateRunning{StartedAt: seconds(metav1.NewTime(rc.StartedAt))}
-	case runtimeapi.ContainerState_CONTAINER_EXITED:
+	case podsync.ContainerExited:
 		st.State.Terminated = endOf(rc, b.in)
-	case runtimeapi.ContainerState_CONTAINER_UNKNOWN:
+	case podsync.ContainerUnknown:
 		b.convertUnknown(&st, old)
 	default: // created, not started yet
 		st.State.Waiting = &corev1.ContainerStateWaiting{}
@@ -233,7 +232,7 @@ func (b *builder) convertUnknown(st, old *corev1.ContainerStatus) {
 
 // endOf returns how an instance ended, nil if it did not.
 func endOf(rc *podsync.RuntimeContainer, in *Input) *corev1.ContainerStateTerminated {
-	if rc == nil || rc.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+	if rc == nil || rc.State != podsync.ContainerExited {
 		return nil
 	}
 	return &corev1.ContainerStateTerminated{

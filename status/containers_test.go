@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/status"
@@ -92,7 +91,7 @@ func TestContainerStatuses(t *testing.T) {
 
 func restarted(r *runtimePod, name, id string, count int) *runtimePod {
 	return r.add(podsync.RuntimeContainer{
-		ID: id, Name: name, State: runtimeapi.ContainerState_CONTAINER_RUNNING, RestartCount: count, StartedAt: t0,
+		ID: id, Name: name, State: podsync.ContainerRunning, RestartCount: count, StartedAt: t0,
 	})
 }
 
@@ -187,13 +186,11 @@ func TestContainerStatuses_Details(t *testing.T) {
 	c.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("64Mi")}
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/data"}, {Name: "w", MountPath: "/ro/", ReadOnly: true}}
 	r := inRuntime().ready().runs("debug", "9").add(podsync.RuntimeContainer{
-		ID: "1", Name: "a", State: runtimeapi.ContainerState_CONTAINER_RUNNING, StartedAt: t0.Add(1500 * time.Millisecond),
+		ID: "1", Name: "a", State: podsync.ContainerRunning, StartedAt: t0.Add(1500 * time.Millisecond),
 		Image: "example.com/a:1", ImageRef: "example.com/a@sha256:0",
-		Resources: &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{
-			CpuShares: 102, CpuQuota: 50_000, CpuPeriod: 100_000, MemoryLimitInBytes: 128 << 20,
-		}},
-		User:   &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 1000, Gid: 1000, SupplementalGroups: []int64{7}}},
-		Mounts: []*runtimeapi.Mount{{ContainerPath: "/ro", Readonly: true, RecursiveReadOnly: true}},
+		Resources: &podsync.RuntimeResources{CPUShares: 102, CPUQuota: 50_000, CPUPeriod: 100_000, MemoryLimit: 128 << 20},
+		User:      &podsync.RuntimeUser{UID: 1000, GID: 1000, SupplementalGroups: []int64{7}},
+		Mounts:    []podsync.RuntimeMount{{ContainerPath: "/ro", ReadOnly: true, RecursiveReadOnly: true}},
 	}).done()
 	init, regular, ephemeral := status.ContainerStatuses(status.Input{Pod: pod, Runtime: r, RuntimeName: "containerd"})
 
@@ -250,8 +247,8 @@ func TestContainerStatuses_Resources(t *testing.T) {
 				Limits:   corev1.ResourceList{"cpu": resource.MustParse(tt.limit)},
 			}
 			r := inRuntime().ready().add(podsync.RuntimeContainer{
-				ID: "1", Name: "a", State: runtimeapi.ContainerState_CONTAINER_RUNNING,
-				Resources: &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpuShares: tt.shares, CpuQuota: tt.quota, CpuPeriod: 100_000}},
+				ID: "1", Name: "a", State: podsync.ContainerRunning,
+				Resources: &podsync.RuntimeResources{CPUShares: tt.shares, CPUQuota: tt.quota, CPUPeriod: 100_000},
 			}).done()
 			_, regular, _ := status.ContainerStatuses(status.Input{Pod: pod, Runtime: r})
 			got := regular[0].Resources
@@ -268,7 +265,7 @@ func TestCompute_MessagesAreLimited(t *testing.T) {
 	long := strings.Repeat("é", limit)
 	r := inRuntime().ready()
 	for _, n := range []string{"a", "b", "c"} {
-		r.add(podsync.RuntimeContainer{ID: n, Name: n, State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 1, Message: long})
+		r.add(podsync.RuntimeContainer{ID: n, Name: n, State: podsync.ContainerExited, ExitCode: 1, Message: long})
 	}
 	s := status.Compute(status.Input{Pod: pod, Runtime: r.done(), Now: at(0)})
 	total := 0
@@ -282,7 +279,7 @@ func TestCompute_MessagesAreLimited(t *testing.T) {
 	if total > limit {
 		t.Errorf("messages have %d bytes together, want at most %d", total, limit)
 	}
-	r = inRuntime().ready().add(podsync.RuntimeContainer{ID: "1", Name: "a", State: runtimeapi.ContainerState_CONTAINER_EXITED, Message: "a\xffb"})
+	r = inRuntime().ready().add(podsync.RuntimeContainer{ID: "1", Name: "a", State: podsync.ContainerExited, Message: "a\xffb"})
 	s = status.Compute(status.Input{Pod: newPod(never, "a"), Runtime: r.done(), Now: at(0)})
 	if got := s.ContainerStatuses[0].State.Terminated.Message; got != "a\uFFFDb" {
 		t.Errorf("message %q, want valid UTF-8", got)

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -24,9 +23,9 @@ func (b *builder) describe(c *corev1.Container, rc *podsync.RuntimeContainer, st
 		}
 	}
 	st.VolumeMounts = mountStatuses(c, rc)
-	if u := rc.User.GetLinux(); u != nil {
+	if u := rc.User; u != nil {
 		st.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{
-			UID: u.GetUid(), GID: u.GetGid(), SupplementalGroups: slices.Clone(u.GetSupplementalGroups()),
+			UID: u.UID, GID: u.GID, SupplementalGroups: slices.Clone(u.SupplementalGroups),
 		}}
 	}
 	if old == nil || old.ContainerID != st.ContainerID {
@@ -55,33 +54,32 @@ const (
 // actualResources replaces values by those the runtime reports where they
 // differ. A reported value that is what the wanted one becomes in the runtime's
 // units is the wanted one, so that no rounding shows.
-func actualResources(r *corev1.ResourceRequirements, reported *runtimeapi.ContainerResources) {
-	l := reported.GetLinux()
+func actualResources(r *corev1.ResourceRequirements, l *podsync.RuntimeResources) {
 	if l == nil {
 		return
 	}
 	r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
-	if want, ok := r.Requests[corev1.ResourceCPU]; ok && l.GetCpuShares() > 0 {
-		shares := l.GetCpuShares()
+	if want, ok := r.Requests[corev1.ResourceCPU]; ok && l.CPUShares > 0 {
+		shares := l.CPUShares
 		tiny := shares <= minShares && sharesOf(want.MilliValue()) <= minShares
 		if !tiny && sharesOf(want.MilliValue()) != shares {
 			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(ceilDiv(shares*1000, 1024), resource.DecimalSI)
 		}
 	}
-	if want, ok := r.Limits[corev1.ResourceCPU]; ok && l.GetCpuQuota() > 0 {
-		period := l.GetCpuPeriod()
+	if want, ok := r.Limits[corev1.ResourceCPU]; ok && l.CPUQuota > 0 {
+		period := l.CPUPeriod
 		if period <= 0 {
 			period = cfsPeriod
 		}
-		millis := ceilDiv(l.GetCpuQuota()*1000, period)
+		millis := ceilDiv(l.CPUQuota*1000, period)
 		tiny := millis <= minLimitMillis && want.MilliValue() <= minLimitMillis
-		if !tiny && want.MilliValue()*period/1000 != l.GetCpuQuota() {
+		if !tiny && want.MilliValue()*period/1000 != l.CPUQuota {
 			r.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(millis, resource.DecimalSI)
 		}
 	}
-	if want, ok := r.Limits[corev1.ResourceMemory]; ok && l.GetMemoryLimitInBytes() > 0 {
-		if want.Value() != l.GetMemoryLimitInBytes() {
-			r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(l.GetMemoryLimitInBytes(), resource.BinarySI)
+	if want, ok := r.Limits[corev1.ResourceMemory]; ok && l.MemoryLimit > 0 {
+		if want.Value() != l.MemoryLimit {
+			r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(l.MemoryLimit, resource.BinarySI)
 		}
 	}
 }
@@ -103,7 +101,7 @@ func mountStatuses(c *corev1.Container, rc *podsync.RuntimeContainer) []corev1.V
 		if m.ReadOnly {
 			mode := corev1.RecursiveReadOnlyDisabled
 			for _, rm := range rc.Mounts {
-				if rm.GetRecursiveReadOnly() && path.Clean(rm.GetContainerPath()) == path.Clean(m.MountPath) {
+				if rm.RecursiveReadOnly && path.Clean(rm.ContainerPath) == path.Clean(m.MountPath) {
 					mode = corev1.RecursiveReadOnlyEnabled
 				}
 			}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/status"
@@ -23,10 +22,10 @@ func examplePod() *corev1.Pod {
 	}
 }
 
-func exampleRuntime(state runtimeapi.ContainerState, exitCode int32) *podsync.RuntimePod {
+func exampleRuntime(state podsync.ContainerState, exitCode int32) *podsync.RuntimePod {
 	return &podsync.RuntimePod{
 		ObservedAt: time.Unix(1_700_000_000, 0),
-		Sandboxes:  []*runtimeapi.PodSandboxStatus{{Id: "sb"}},
+		Sandboxes:  []*podsync.RuntimeSandbox{{ID: "sb"}},
 		Containers: []*podsync.RuntimeContainer{{ID: "c1", Name: "main", SandboxID: "sb", State: state, ExitCode: exitCode}},
 	}
 }
@@ -39,13 +38,13 @@ func Example() {
 	m := status.New(status.Options{Sinks: []status.Sink{sink}})
 	pod := examplePod()
 
-	running := podsync.NewSync(pod, podsync.WithRuntimePod(exampleRuntime(runtimeapi.ContainerState_CONTAINER_RUNNING, 0)))
+	running := podsync.NewSync(pod, podsync.WithRuntimePod(exampleRuntime(podsync.ContainerRunning, 0)))
 	fmt.Println(status.Publish(m).Run(ctx, running))
 	if err := m.Flush(ctx); err != nil { // an agent has m.Run instead
 		fmt.Println(err)
 	}
 
-	exited := podsync.NewSync(pod, podsync.WithRuntimePod(exampleRuntime(runtimeapi.ContainerState_CONTAINER_EXITED, 0)))
+	exited := podsync.NewSync(pod, podsync.WithRuntimePod(exampleRuntime(podsync.ContainerExited, 0)))
 	fmt.Println(status.Publish(m).Run(ctx, exited))
 	fmt.Println(status.Final(m).Run(ctx, exited))
 	if err := m.Flush(ctx); err != nil {
@@ -67,7 +66,7 @@ func Example() {
 func ExampleCompute() {
 	s := status.Compute(status.Input{
 		Pod:     examplePod(),
-		Runtime: exampleRuntime(runtimeapi.ContainerState_CONTAINER_EXITED, 3),
+		Runtime: exampleRuntime(podsync.ContainerExited, 3),
 		Now:     metav1.NewTime(time.Unix(1_700_000_000, 0)),
 		// Nothing of it runs any more: the phase may become terminal.
 		Terminal: true,
@@ -94,7 +93,7 @@ func ExampleManager_Wait() {
 	m := status.New(status.Options{})
 	pod := examplePod()
 	go status.Publish(m).Run(context.Background(), podsync.NewSync(pod,
-		podsync.WithRuntimePod(exampleRuntime(runtimeapi.ContainerState_CONTAINER_RUNNING, 0))))
+		podsync.WithRuntimePod(exampleRuntime(podsync.ContainerRunning, 0))))
 
 	s, err := m.Wait(context.Background(), pod.UID, func(s corev1.PodStatus) bool { return s.Phase == corev1.PodRunning })
 	fmt.Println(s.Phase, err)

@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"go.uber.org/goleak"
 
 	"github.com/podsync/sdk/podsync"
@@ -117,11 +115,10 @@ func inRuntime() *runtimePod {
 }
 
 func (r *runtimePod) sandbox(id string, ready bool, ip string) *runtimePod {
-	s := &runtimeapi.PodSandboxStatus{Id: id, State: runtimeapi.PodSandboxState_SANDBOX_NOTREADY}
-	if ready {
-		s.State = runtimeapi.PodSandboxState_SANDBOX_READY
+	s := &podsync.RuntimeSandbox{ID: id, Ready: ready, NetworkKnown: true}
+	if ip != "" {
+		s.IPs = []string{ip}
 	}
-	s.Network = &runtimeapi.PodSandboxNetworkStatus{Ip: ip}
 	if ready && ip != "" && len(r.p.Sandboxes) == 0 {
 		r.p.IPs = []string{ip}
 	}
@@ -145,22 +142,22 @@ func (r *runtimePod) add(c podsync.RuntimeContainer) *runtimePod {
 
 // runs, ends, created and unknown add instances, newest first.
 func (r *runtimePod) runs(name, id string) *runtimePod {
-	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: runtimeapi.ContainerState_CONTAINER_RUNNING, StartedAt: t0.Add(time.Second)})
+	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: podsync.ContainerRunning, StartedAt: t0.Add(time.Second)})
 }
 
 func (r *runtimePod) ends(name, id string, code int32, reason string) *runtimePod {
 	return r.add(podsync.RuntimeContainer{
-		ID: id, Name: name, State: runtimeapi.ContainerState_CONTAINER_EXITED,
+		ID: id, Name: name, State: podsync.ContainerExited,
 		StartedAt: t0.Add(time.Second), FinishedAt: t0.Add(2 * time.Second), ExitCode: code, Reason: reason,
 	})
 }
 
 func (r *runtimePod) created(name, id string) *runtimePod {
-	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: runtimeapi.ContainerState_CONTAINER_CREATED})
+	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: podsync.ContainerCreated})
 }
 
 func (r *runtimePod) unknown(name, id string) *runtimePod {
-	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: runtimeapi.ContainerState_CONTAINER_UNKNOWN})
+	return r.add(podsync.RuntimeContainer{ID: id, Name: name, State: podsync.ContainerUnknown})
 }
 
 func (r *runtimePod) waits(name, reason, message string) *runtimePod {

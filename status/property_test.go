@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"pgregory.net/rapid"
 
 	"github.com/podsync/sdk/podsync"
@@ -56,9 +55,9 @@ func drawRuntime(t *rapid.T, pod *corev1.Pod) *podsync.RuntimePod {
 	for i := range rapid.IntRange(0, 2).Draw(t, "sandboxes") {
 		r.sandbox(fmt.Sprintf("sb%d", i), rapid.Bool().Draw(t, "ready"), rapid.SampledFrom([]string{"", "10.0.0.1", "fd00::1"}).Draw(t, "ip"))
 	}
-	states := []runtimeapi.ContainerState{
-		runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_RUNNING,
-		runtimeapi.ContainerState_CONTAINER_EXITED, runtimeapi.ContainerState_CONTAINER_EXITED, runtimeapi.ContainerState_CONTAINER_UNKNOWN,
+	states := []podsync.ContainerState{
+		podsync.ContainerCreated, podsync.ContainerRunning,
+		podsync.ContainerExited, podsync.ContainerExited, podsync.ContainerUnknown,
 	}
 	for _, l := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range l {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -99,7 +98,7 @@ func restartingAll(in *Input) bool {
 	for _, cs := range [][]corev1.Container{in.Pod.Spec.InitContainers, in.Pod.Spec.Containers} {
 		for i := range cs {
 			c := in.Runtime.Container(cs[i].Name)
-			if c == nil || c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			if c == nil || c.State != podsync.ContainerExited {
 				continue
 			}
 			r := matchingRule(&cs[i], c.ExitCode)
@@ -132,9 +131,9 @@ func restartDue(in *Input, c *corev1.Container, init bool) bool {
 		return true
 	}
 	switch rc.State {
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	case podsync.ContainerRunning:
 		return false
-	case runtimeapi.ContainerState_CONTAINER_EXITED:
+	case podsync.ContainerExited:
 		if init && !IsSidecar(c) && rc.ExitCode == 0 && rc.Reason != reasonOOMKilled {
 			return false
 		}
@@ -152,11 +151,11 @@ func regularStarted(pod *corev1.Pod, r *podsync.RuntimePod) bool {
 		return false
 	}
 	for _, c := range r.Containers {
-		if c.SandboxID != r.Sandboxes[0].GetId() || !isRegular(pod, c.Name) {
+		if c.SandboxID != r.Sandboxes[0].ID || !isRegular(pod, c.Name) {
 			continue
 		}
 		switch c.State {
-		case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
+		case podsync.ContainerRunning, podsync.ContainerExited:
 			return true
 		default:
 		}

@@ -148,13 +148,19 @@ func (in *MountsInput) subPath(vm *corev1.VolumeMount) (string, error) {
 func (in *MountsInput) extraMounts(list []*runtimeapi.Mount) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, e := range in.Extra {
-		if e.Mount == nil || (e.Container != "" && e.Container != in.Container.Name) {
+		if e.Container != "" && e.Container != in.Container.Name {
 			continue
 		}
-		if mountsAt(list, e.Mount.ContainerPath) || mountsAt(out, e.Mount.ContainerPath) {
-			return nil, fmt.Errorf("a stage adds a mount at %s, where another one is already", e.Mount.ContainerPath)
+		if mountsAt(list, e.ContainerPath) || mountsAt(out, e.ContainerPath) {
+			return nil, fmt.Errorf("a stage adds a mount at %s, where another one is already", e.ContainerPath)
 		}
-		out = append(out, e.Mount)
+		propagation, err := criPropagation(&e.Propagation)
+		if err != nil {
+			return nil, fmt.Errorf("a stage adds a mount at %s: %w", e.ContainerPath, err)
+		}
+		out = append(out, &runtimeapi.Mount{
+			ContainerPath: absolute(e.ContainerPath), HostPath: e.HostPath, Readonly: e.ReadOnly, SelinuxRelabel: e.SELinuxRelabel, Propagation: propagation,
+		})
 	}
 	return out, nil
 }

@@ -34,8 +34,8 @@ func TestMountsGolden(t *testing.T) {
 		TerminationFile: "/pods/containers/app/0", RecursiveReadOnly: true, SELinux: true,
 		Images: map[string]*runtimeapi.ImageSpec{"model": image},
 		Extra: []podsync.ExtraMount{
-			{Mount: &runtimeapi.Mount{ContainerPath: "/dev/usb", HostPath: "/dev/bus"}},
-			{Container: "other", Mount: &runtimeapi.Mount{ContainerPath: "/no"}},
+			{ContainerPath: "/dev/usb", HostPath: "/dev/bus"},
+			{Container: "other", ContainerPath: "/no"},
 		},
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestMountsErrors(t *testing.T) {
 		{"no volumes", corev1.VolumeMount{}, config.MountsInput{}, "no mounted volumes"},
 		{"volume fails", corev1.VolumeMount{}, config.MountsInput{Volumes: volumes{fail: errors.New("not mounted")}}, "not mounted"},
 		{"image volume", corev1.VolumeMount{Name: "img"}, config.MountsInput{}, "image is not on the node"},
-		{"site's mount on it", corev1.VolumeMount{}, config.MountsInput{Volumes: volumes{}, Extra: []podsync.ExtraMount{{Mount: &runtimeapi.Mount{ContainerPath: "/m/"}}}}, "already"},
+		{"site's mount on it", corev1.VolumeMount{}, config.MountsInput{Volumes: volumes{}, Extra: []podsync.ExtraMount{{ContainerPath: "/m/"}}}, "already"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := newPod(func(p *corev1.Pod) {
@@ -172,14 +172,13 @@ func TestCase_VOL_15_HostsFile(t *testing.T) {
 
 func TestSiteMountOfEtcHostsWins(t *testing.T) {
 	pod := newPod()
-	own := &runtimeapi.Mount{ContainerPath: "/etc/hosts", HostPath: "/site/hosts"}
 	got, err := config.Mounts(t.Context(), config.MountsInput{
-		Pod: pod, Container: app(pod), PodIPs: []string{"10.0.0.2"}, Dirs: podsync.Dirs{EtcHosts: "/x"}, Extra: []podsync.ExtraMount{{Mount: own}},
+		Pod: pod, Container: app(pod), PodIPs: []string{"10.0.0.2"}, Dirs: podsync.Dirs{EtcHosts: "/x"}, Extra: []podsync.ExtraMount{{ContainerPath: "/etc/hosts", HostPath: "/site/hosts"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, []*runtimeapi.Mount{own}, got)
+	diff(t, []*runtimeapi.Mount{{ContainerPath: "/etc/hosts", HostPath: "/site/hosts"}}, got)
 }
 
 func TestCase_SEC_05_HostsFileIsRewrittenInPlace(t *testing.T) {

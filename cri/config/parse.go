@@ -105,7 +105,7 @@ func ParseContainer(c *runtimeapi.Container) (Identity, *podsync.RuntimeContaine
 		Name:        id.Container,
 		Attempt:     c.GetMetadata().GetAttempt(),
 		SandboxID:   c.GetPodSandboxId(),
-		State:       c.GetState(),
+		State:       containerState(c.GetState()),
 		CreatedAt:   nanoTime(c.GetCreatedAt()),
 		Image:       c.GetImage().GetImage(),
 		ImageRef:    c.GetImageRef(),
@@ -129,16 +129,16 @@ func ParseContainerStatus(sandboxID string, s *runtimeapi.ContainerStatus) (Iden
 		Name:        id.Container,
 		Attempt:     s.GetMetadata().GetAttempt(),
 		SandboxID:   sandboxID,
-		State:       s.GetState(),
+		State:       containerState(s.GetState()),
 		CreatedAt:   nanoTime(s.GetCreatedAt()),
 		Image:       s.GetImage().GetImage(),
 		ImageRef:    s.GetImageRef(),
 		Labels:      s.GetLabels(),
 		Annotations: s.GetAnnotations(),
-		Resources:   s.GetResources(),
-		User:        s.GetUser(),
+		Resources:   reportedResources(s.GetResources()),
+		User:        containerUser(s.GetUser()),
 		LogPath:     s.GetLogPath(),
-		Mounts:      s.GetMounts(),
+		Mounts:      containerMounts(s.GetMounts()),
 	}
 	if s.GetState() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		out.StartedAt = nanoTime(s.GetStartedAt())
@@ -189,20 +189,20 @@ func nanoTime(ns int64) time.Time {
 // sandboxes and containers newest first (ties by id, so that the order does not
 // depend on the input's) and takes the addresses of the newest ready sandbox.
 // Invalid addresses are dropped. The slices are not changed.
-func NewRuntimePod(id Identity, sandboxes []*runtimeapi.PodSandboxStatus, containers []*podsync.RuntimeContainer, at time.Time) *podsync.RuntimePod {
+func NewRuntimePod(id Identity, sandboxes []*podsync.RuntimeSandbox, containers []*podsync.RuntimeContainer, at time.Time) *podsync.RuntimePod {
 	p := &podsync.RuntimePod{
 		UID: id.UID, Name: id.Name, Namespace: id.Namespace, ObservedAt: at,
 		Sandboxes: slices.Clone(sandboxes), Containers: slices.Clone(containers),
 	}
-	slices.SortFunc(p.Sandboxes, func(a, b *runtimeapi.PodSandboxStatus) int {
-		return cmp.Or(cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
+	slices.SortFunc(p.Sandboxes, func(a, b *podsync.RuntimeSandbox) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	slices.SortFunc(p.Containers, func(a, b *podsync.RuntimeContainer) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	for _, s := range p.Sandboxes {
-		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
-			p.IPs = sandboxIPs(s)
+		if s.Ready {
+			p.IPs = s.IPs
 			break
 		}
 	}
@@ -223,12 +223,63 @@ func sandboxIPs(s *runtimeapi.PodSandboxStatus) []string {
 	return list
 }
 
-// SandboxStatus makes of an item of a sandbox list a status without network.
-func SandboxStatus(s *runtimeapi.PodSandbox) *runtimeapi.PodSandboxStatus {
-	return &runtimeapi.PodSandboxStatus{
-		Id: s.GetId(), Metadata: s.GetMetadata(), State: s.GetState(), CreatedAt: s.GetCreatedAt(),
-		Labels: s.GetLabels(), Annotations: s.GetAnnotations(), RuntimeHandler: s.GetRuntimeHandler(),
+// ParseSandbox reads an item of a sandbox list, which says nothing of the network.
+func ParseSandbox(s *runtimeapi.PodSandbox) *podsync.RuntimeSandbox {
+	return &podsync.RuntimeSandbox{
+		ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt: nanoTime(s.GetCreatedAt()), Labels: s.GetLabels(), Annotations: s.GetAnnotations(), Handler: s.GetRuntimeHandler(),
 	}
+}
+
+// ParseSandboxStatus reads a sandbox's status. Invalid addresses are dropped.
+func ParseSandboxStatus(s *runtimeapi.PodSandboxStatus) *podsync.RuntimeSandbox {
+	return &podsync.RuntimeSandbox{
+		ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt: nanoTime(s.GetCreatedAt()), Labels: s.GetLabels(), Annotations: s.GetAnnotations(), Handler: s.GetRuntimeHandler(),
+		HostNetwork:  s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+		NetworkKnown: s.GetNetwork() != nil, IPs: sandboxIPs(s),
+	}
+}
+
+// containerState translates CRI's state; one that is not known is unknown.
+func containerState(s runtimeapi.ContainerState) podsync.ContainerState {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return podsync.ContainerCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return podsync.ContainerRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return podsync.ContainerExited
+	default:
+		return podsync.ContainerUnknown
+	}
+}
+
+func reportedResources(r *runtimeapi.ContainerResources) *podsync.RuntimeResources {
+	l := r.GetLinux()
+	if l == nil {
+		return nil
+	}
+	return &podsync.RuntimeResources{CPUShares: l.GetCpuShares(), CPUQuota: l.GetCpuQuota(), CPUPeriod: l.GetCpuPeriod(), MemoryLimit: l.GetMemoryLimitInBytes()}
+}
+
+func containerUser(u *runtimeapi.ContainerUser) *podsync.RuntimeUser {
+	l := u.GetLinux()
+	if l == nil {
+		return nil
+	}
+	return &podsync.RuntimeUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
+}
+
+func containerMounts(ms []*runtimeapi.Mount) []podsync.RuntimeMount {
+	if len(ms) == 0 {
+		return nil
+	}
+	out := make([]podsync.RuntimeMount, len(ms))
+	for i, m := range ms {
+		out[i] = podsync.RuntimeMount{ContainerPath: m.GetContainerPath(), HostPath: m.GetHostPath(), ReadOnly: m.GetReadonly(), RecursiveReadOnly: m.GetRecursiveReadOnly()}
+	}
+	return out
 }
 
 // RebuildPod makes, of what the runtime holds, a pod that is good enough to be
@@ -243,8 +294,8 @@ func RebuildPod(p *podsync.RuntimePod) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, Name: p.Name, Namespace: p.Namespace}}
 	if len(p.Sandboxes) > 0 {
 		s := p.Sandboxes[0]
-		pod.Labels, pod.Annotations = withoutKubelet(s.GetLabels()), withoutKubelet(s.GetAnnotations())
-		pod.Spec.HostNetwork = s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+		pod.Labels, pod.Annotations = withoutKubelet(s.Labels), withoutKubelet(s.Annotations)
+		pod.Spec.HostNetwork = s.HostNetwork
 	}
 	seen := map[string]bool{}
 	for _, c := range p.Containers { // newest first

@@ -85,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &podsync.RuntimeContainer{
-		ID: "c1", Name: "app", Attempt: 4, RestartCount: 4, SandboxID: "s1", State: status.State,
+		ID: "c1", Name: "app", Attempt: 4, RestartCount: 4, SandboxID: "s1", State: podsync.ContainerExited,
 		CreatedAt: time.Unix(1, 0), StartedAt: time.Unix(2, 0), FinishedAt: time.Unix(3, 0), ExitCode: 7, Reason: "Error", Message: "m",
 		Image: "registry.local/app:1", ImageRef: "registry.local/app@sha256:0", Hash: config.Hash(app(pod)), HashKnown: true,
 		Labels: cfg.Labels, Annotations: cfg.Annotations, LogPath: "/l",
@@ -93,10 +93,10 @@ func TestRoundTrip(t *testing.T) {
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
 		t.Error(d)
 	}
-	rp := config.NewRuntimePod(id, []*runtimeapi.PodSandboxStatus{{
+	rp := config.NewRuntimePod(id, []*podsync.RuntimeSandbox{config.ParseSandboxStatus(&runtimeapi.PodSandboxStatus{
 		Labels: sb.Labels, Annotations: sb.Annotations,
 		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: sb.Linux.SecurityContext.NamespaceOptions}},
-	}}, []*podsync.RuntimeContainer{got}, time.Unix(9, 0))
+	})}, []*podsync.RuntimeContainer{got}, time.Unix(9, 0))
 	if d := cmp.Diff(pod, config.RebuildPod(rp)); d != "" {
 		t.Error(d)
 	}
@@ -140,16 +140,19 @@ func TestNewRuntimePod(t *testing.T) {
 		}
 		return n
 	}
-	sandboxes := []*runtimeapi.PodSandboxStatus{
+	var sandboxes []*podsync.RuntimeSandbox
+	for _, s := range []*runtimeapi.PodSandboxStatus{
 		{Id: "old", CreatedAt: 1, State: ready, Network: net("10.0.0.1")},
 		{Id: "new", CreatedAt: 3, State: notReady, Network: net("10.0.0.3")},
 		{Id: "mid", CreatedAt: 2, State: ready, Network: net("10.0.0.2", "fd00::2", "junk", "")},
+	} {
+		sandboxes = append(sandboxes, config.ParseSandboxStatus(s))
 	}
 	containers := []*podsync.RuntimeContainer{{ID: "b", CreatedAt: time.Unix(1, 0)}, {ID: "a", CreatedAt: time.Unix(1, 0)}, {ID: "c", CreatedAt: time.Unix(2, 0)}}
 	p := config.NewRuntimePod(config.Identity{UID: "u"}, sandboxes, containers, time.Unix(9, 0))
 	var ids []string
 	for _, s := range p.Sandboxes {
-		ids = append(ids, s.Id)
+		ids = append(ids, s.ID)
 	}
 	for _, c := range p.Containers {
 		ids = append(ids, c.ID)
@@ -160,11 +163,13 @@ func TestNewRuntimePod(t *testing.T) {
 	if d := cmp.Diff([]string{"10.0.0.2", "fd00::2"}, p.IPs); d != "" {
 		t.Error(d)
 	}
-	if sandboxes[0].Id != "old" || containers[0].ID != "b" {
+	if sandboxes[0].ID != "old" || containers[0].ID != "b" {
 		t.Error("the input was changed")
 	}
-	s := config.SandboxStatus(&runtimeapi.PodSandbox{Id: "s", State: notReady, CreatedAt: 5, Labels: labels(), RuntimeHandler: "kata"})
-	diff(t, &runtimeapi.PodSandboxStatus{Id: "s", State: notReady, CreatedAt: 5, Labels: labels(), RuntimeHandler: "kata"}, s)
+	s := config.ParseSandbox(&runtimeapi.PodSandbox{Id: "s", State: notReady, CreatedAt: 5, Labels: labels(), RuntimeHandler: "kata"})
+	if d := cmp.Diff(&podsync.RuntimeSandbox{ID: "s", CreatedAt: time.Unix(0, 5), Labels: labels(), Handler: "kata"}, s); d != "" {
+		t.Error(d)
+	}
 }
 
 func TestRebuildPod(t *testing.T) {

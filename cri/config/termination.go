@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -78,7 +77,7 @@ func CreateTerminationFile(root, path string) (err error) {
 // and ReadLogTail or stand-ins; what they cannot read is said in the message,
 // without the path. A container that has not exited gives its own message.
 func TerminationMessage(c *podsync.RuntimeContainer, readFile func(path string, limit int64) (string, error), readLogs func(path string, maxBytes int64, maxLines int) (string, error)) string {
-	if c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+	if c.State != podsync.ContainerExited {
 		return c.Message
 	}
 	text, err := "", error(nil)

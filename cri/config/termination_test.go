@@ -11,17 +11,16 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/cri/config"
 	"github.com/podsync/sdk/podsync"
 )
 
 func TestTerminationMessage(t *testing.T) {
-	exited, fallback := runtimeapi.ContainerState_CONTAINER_EXITED, string(corev1.TerminationMessageFallbackToLogsOnError)
+	exited, fallback := podsync.ContainerExited, string(corev1.TerminationMessageFallbackToLogsOnError)
 	for _, tt := range []struct {
 		name        string
-		state       runtimeapi.ContainerState
+		state       podsync.ContainerState
 		policy      string
 		exit        int32
 		reason, own string
@@ -29,7 +28,7 @@ func TestTerminationMessage(t *testing.T) {
 		fileErr     error
 		want        string
 	}{
-		{name: "running", state: runtimeapi.ContainerState_CONTAINER_RUNNING, file: "x"},
+		{name: "running", state: podsync.ContainerRunning, file: "x"},
 		{name: "file", state: exited, file: "bye", log: "log", policy: fallback, exit: 1, want: "bye"},
 		{name: "after the runtime's own", state: exited, own: "oom", file: "bye", want: "oom: bye"},
 		{name: "log", state: exited, log: "log", policy: fallback, exit: 1, want: "log"},
@@ -43,7 +42,7 @@ func TestTerminationMessage(t *testing.T) {
 			c := &podsync.RuntimeContainer{
 				State: tt.state, ExitCode: tt.exit, Reason: tt.reason, Message: tt.own, LogPath: "/logs/0.log",
 				Annotations: map[string]string{config.AnnotationTerminationMessagePath: "dev/log", config.AnnotationTerminationMessagePolicy: tt.policy},
-				Mounts:      []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/no"}, {ContainerPath: "/dev/log", HostPath: "/volume"}, {ContainerPath: "/dev/log", HostPath: "/host/x"}},
+				Mounts:      []podsync.RuntimeMount{{ContainerPath: "/data", HostPath: "/no"}, {ContainerPath: "/dev/log", HostPath: "/volume"}, {ContainerPath: "/dev/log", HostPath: "/host/x"}},
 			}
 			got := config.TerminationMessage(c, func(path string, limit int64) (string, error) {
 				if path != "/host/x" || limit != 4096 {
@@ -97,8 +96,8 @@ func TestCase_SEC_05_TerminationMessageIsBounded(t *testing.T) {
 	}
 	// A reader that does not keep to the limit does no harm either.
 	c := &podsync.RuntimeContainer{
-		State: runtimeapi.ContainerState_CONTAINER_EXITED, Annotations: map[string]string{config.AnnotationTerminationMessagePath: "/m"},
-		Mounts: []*runtimeapi.Mount{{ContainerPath: "/m", HostPath: "/h"}},
+		State: podsync.ContainerExited, Annotations: map[string]string{config.AnnotationTerminationMessagePath: "/m"},
+		Mounts: []podsync.RuntimeMount{{ContainerPath: "/m", HostPath: "/h"}},
 	}
 	msg := config.TerminationMessage(c, func(string, int64) (string, error) { return strings.Repeat("é", 1<<20), nil }, nil)
 	if len(msg) > 4100 || !utf8.ValidString(msg) {

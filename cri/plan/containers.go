@@ -2,7 +2,6 @@ package plan
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -15,7 +14,7 @@ func (p *planner) ephemeral() {
 		switch r := p.instance(name, ""); {
 		case r == nil:
 			p.start(Ephemeral, i, name)
-		case r.State == runtimeapi.ContainerState_CONTAINER_CREATED && r.SandboxID == p.act.SandboxID:
+		case r.State == podsync.ContainerCreated && r.SandboxID == p.act.SandboxID:
 			p.replace(Ephemeral, i, r)
 		}
 	}
@@ -34,15 +33,15 @@ func (p *planner) regular() {
 			continue
 		}
 		switch r.State {
-		case runtimeapi.ContainerState_CONTAINER_CREATED:
+		case podsync.ContainerCreated:
 			p.replace(Regular, i, r)
 			start++
-		case runtimeapi.ContainerState_CONTAINER_EXITED:
+		case podsync.ContainerExited:
 			if Restarts(p.Pod, c, r.ExitCode) {
 				p.start(Regular, i, c.Name)
 				start++
 			}
-		case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		case podsync.ContainerRunning:
 			if restart, keeps := p.running(i, r); keeps {
 				keep++
 			} else if restart {
@@ -184,7 +183,7 @@ func (p *planner) asksRestartAll(c *corev1.Container) bool {
 		return false
 	}
 	r := p.instance(c.Name, p.act.SandboxID)
-	if r == nil || r.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+	if r == nil || r.State != podsync.ContainerExited {
 		return false
 	}
 	m := rule(c, r.ExitCode)

@@ -6,17 +6,16 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/cri/plan"
 	"github.com/podsync/sdk/podsync"
 )
 
 const (
-	created = runtimeapi.ContainerState_CONTAINER_CREATED
-	running = runtimeapi.ContainerState_CONTAINER_RUNNING
-	exited  = runtimeapi.ContainerState_CONTAINER_EXITED
-	unknown = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	created = podsync.ContainerCreated
+	running = podsync.ContainerRunning
+	exited  = podsync.ContainerExited
+	unknown = podsync.ContainerUnknown
 )
 
 // hashOf stands for the runtime's container hash: name and image count.
@@ -112,7 +111,7 @@ func rt(p *corev1.Pod, words string) *podsync.RuntimePod {
 		if in {
 			c.SandboxID = "S" + box
 		} else if len(r.Sandboxes) > 0 {
-			c.SandboxID = r.Sandboxes[0].Id
+			c.SandboxID = r.Sandboxes[0].ID
 		}
 		name, code, ok := strings.Cut(w, "=")
 		switch {
@@ -140,26 +139,22 @@ func rt(p *corev1.Pod, words string) *podsync.RuntimePod {
 	return r
 }
 
-func sandbox(w string) *runtimeapi.PodSandboxStatus {
-	s := &runtimeapi.PodSandboxStatus{State: runtimeapi.PodSandboxState_SANDBOX_READY,
-		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: "10.0.0.1"}}
+func sandbox(w string) *podsync.RuntimeSandbox {
+	s := &podsync.RuntimeSandbox{Ready: true, NetworkKnown: true, IPs: []string{"10.0.0.1"}}
 	w, ok := strings.CutPrefix(w, "!")
 	if ok {
-		s.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		s.Ready = false
 	}
 	var attempt uint32
 	fmt.Sscan(strings.Trim(w, "Sh*~"), &attempt)
-	s.Id = fmt.Sprintf("S%d", attempt)
-	s.Metadata = &runtimeapi.PodSandboxMetadata{Attempt: attempt}
+	s.ID, s.Attempt = fmt.Sprintf("S%d", attempt), attempt
 	switch {
 	case strings.HasSuffix(w, "~"):
-		s.Network.Ip = ""
+		s.IPs = nil
 	case strings.HasSuffix(w, "*"):
-		s.Network = nil
+		s.NetworkKnown, s.IPs = false, nil
 	case strings.HasSuffix(w, "h"):
-		s.Network.Ip = ""
-		s.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
-			Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
+		s.HostNetwork, s.IPs = true, nil
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -60,7 +59,7 @@ func (p *planner) initContainers() bool {
 func (p *planner) regularRan() bool {
 	for _, r := range p.Runtime.Containers {
 		if r.SandboxID != p.act.SandboxID ||
-			r.State != runtimeapi.ContainerState_CONTAINER_RUNNING && r.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			r.State != podsync.ContainerRunning && r.State != podsync.ContainerExited {
 			continue
 		}
 		for i := range p.Pod.Spec.Containers {
@@ -77,11 +76,11 @@ func (p *planner) regularRan() bool {
 func (p *planner) plainInit(i int, r *podsync.RuntimeContainer) (through, giveUp bool) {
 	c := &p.Pod.Spec.InitContainers[i]
 	switch r.State {
-	case runtimeapi.ContainerState_CONTAINER_CREATED:
+	case podsync.ContainerCreated:
 		p.replace(Init, i, r)
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	case podsync.ContainerRunning:
 		// Even when its spec changed: it is left to end by itself.
-	case runtimeapi.ContainerState_CONTAINER_EXITED:
+	case podsync.ContainerExited:
 		if InitFailed(r) {
 			if !Restarts(p.Pod, c, failedExitCode(r)) {
 				return false, true
@@ -113,7 +112,7 @@ func (p *planner) next(i int) bool {
 // InitFailed tells whether an exited init container failed. One that was killed
 // for its memory did, even if the process it began with returned 0.
 func InitFailed(r *podsync.RuntimeContainer) bool {
-	return r.State == runtimeapi.ContainerState_CONTAINER_EXITED && (r.ExitCode != 0 || r.Reason == reasonOOMKilled)
+	return r.State == podsync.ContainerExited && (r.ExitCode != 0 || r.Reason == reasonOOMKilled)
 }
 
 // initGaveUp tells whether a plain init container failed for good in the
@@ -148,13 +147,13 @@ const reasonOOMKilled = "OOMKilled"
 func (p *planner) sidecar(i int, r *podsync.RuntimeContainer, passed bool) bool {
 	c := &p.Pod.Spec.InitContainers[i]
 	switch r.State {
-	case runtimeapi.ContainerState_CONTAINER_CREATED:
+	case podsync.ContainerCreated:
 		p.replace(Sidecar, i, r)
 		return false
-	case runtimeapi.ContainerState_CONTAINER_EXITED:
+	case podsync.ContainerExited:
 		p.start(Sidecar, i, c.Name)
 		return false
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	case podsync.ContainerRunning:
 	default:
 		p.kill(r, KillUnknownState, "Init container is in unknown state, try killing it before restart")
 		p.start(Sidecar, i, c.Name)

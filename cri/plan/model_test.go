@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"pgregory.net/rapid"
 
 	"github.com/podsync/sdk/cri/plan"
@@ -74,8 +73,8 @@ func (m *model) remove(id string) {
 
 func (m *model) stopSandbox(id string) {
 	for _, s := range m.rt.Sandboxes {
-		if s.Id == id {
-			s.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		if s.ID == id {
+			s.Ready = false
 		}
 	}
 	for _, c := range m.rt.Containers {
@@ -87,21 +86,21 @@ func (m *model) stopSandbox(id string) {
 
 func (m *model) runSandbox(attempt uint32) {
 	for _, s := range m.rt.Sandboxes {
-		if s.Metadata.Attempt == attempt {
+		if s.Attempt == attempt {
 			m.t.Fatalf("sandbox attempt %d is made twice", attempt)
 		}
-		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
-			m.t.Fatalf("sandbox %s is still ready when the next is made", s.Id)
+		if s.Ready {
+			m.t.Fatalf("sandbox %s is still ready when the next is made", s.ID)
 		}
 	}
 	s := sandbox(fmt.Sprintf("S%d", attempt))
-	m.rt.Sandboxes = append([]*runtimeapi.PodSandboxStatus{s}, m.rt.Sandboxes...)
+	m.rt.Sandboxes = append([]*podsync.RuntimeSandbox{s}, m.rt.Sandboxes...)
 }
 
 func (m *model) create(name string) *podsync.RuntimeContainer {
 	m.serial++
 	c := &podsync.RuntimeContainer{ID: fmt.Sprintf("%s-%d", name, m.serial), Name: name,
-		SandboxID: m.rt.Sandboxes[0].Id, State: created, HashKnown: true}
+		SandboxID: m.rt.Sandboxes[0].ID, State: created, HashKnown: true}
 	if spec := find(m.pod, name); spec != nil {
 		c.Hash = hashOf(spec)
 	}
@@ -135,7 +134,7 @@ func (m *model) step() bool {
 func (m *model) String() string {
 	var b strings.Builder
 	for _, s := range m.rt.Sandboxes {
-		fmt.Fprintf(&b, "%s:%v ", s.Id, s.State)
+		fmt.Fprintf(&b, "%s:%v ", s.ID, s.Ready)
 	}
 	for _, c := range m.rt.Containers {
 		fmt.Fprintf(&b, "%s:%v=%d/%s ", c.ID, c.State, c.ExitCode, c.SandboxID)
@@ -203,7 +202,7 @@ func (m *model) drawHistory() {
 	}
 	if rapid.Bool().Draw(t, "sandbox died") {
 		for _, s := range m.rt.Sandboxes {
-			m.stopSandbox(s.Id)
+			m.stopSandbox(s.ID)
 		}
 	}
 	if rapid.Bool().Draw(t, "states unknown") {
@@ -286,7 +285,7 @@ func (m *model) settled(a plan.Actions) {
 	}
 	ready := 0
 	for _, s := range m.rt.Sandboxes {
-		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+		if s.Ready {
 			ready++
 		}
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -245,15 +244,15 @@ func (p *planner) killPod(r KillReason, msg string) {
 	for _, s := range p.Runtime.Sandboxes {
 		// Before a new sandbox is made all older ones are stopped, those that are
 		// not ready too: a half-made one may hold an address.
-		if p.act.CreateSandbox || s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
-			p.act.StopSandboxes = append(p.act.StopSandboxes, s.Id)
+		if p.act.CreateSandbox || s.Ready {
+			p.act.StopSandboxes = append(p.act.StopSandboxes, s.ID)
 		}
 	}
 }
 
 func couldRun(c *podsync.RuntimeContainer) bool {
-	return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING ||
-		c.State == runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	return c.State == podsync.ContainerRunning ||
+		c.State == podsync.ContainerUnknown
 }
 
 // instance returns the instance that a container is judged by: one that runs,

@@ -2,7 +2,6 @@ package plan
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -30,26 +29,22 @@ func Sandbox(pod *corev1.Pod, rt *podsync.RuntimePod) (v SandboxVerdict, attempt
 	}
 	newest, ready := rt.Sandboxes[0], 0
 	for _, s := range rt.Sandboxes {
-		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+		if s.Ready {
 			ready++
 		}
 	}
-	attempt, id = newest.GetMetadata().GetAttempt(), newest.Id
+	attempt, id = newest.Attempt, newest.ID
 	switch {
 	case ready > 1:
 		return SandboxSeveral, attempt + 1, id
-	case newest.State != runtimeapi.PodSandboxState_SANDBOX_READY:
+	case !newest.Ready:
 		return SandboxNotReady, attempt + 1, id
-	case onHostNetwork(newest) != pod.Spec.HostNetwork:
+	case newest.HostNetwork != pod.Spec.HostNetwork:
 		return SandboxNetMode, attempt + 1, ""
-	case !pod.Spec.HostNetwork && newest.Network != nil && newest.Network.Ip == "":
+	case !pod.Spec.HostNetwork && newest.NetworkKnown && len(newest.IPs) == 0:
 		return SandboxNoAddress, attempt + 1, id
 	}
 	return SandboxKept, attempt, id
-}
-
-func onHostNetwork(s *runtimeapi.PodSandboxStatus) bool {
-	return s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
 // sandbox fills in what is to happen to the sandbox.
@@ -66,7 +61,7 @@ func (p *planner) newSandbox() {
 	attempt := p.act.Attempt
 	regular, any := p.ran()
 	over := p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever && attempt != 0 && any ||
-		len(p.Runtime.Sandboxes) > 0 && p.initGaveUp(p.Runtime.Sandboxes[0].Id)
+		len(p.Runtime.Sandboxes) > 0 && p.initGaveUp(p.Runtime.Sandboxes[0].ID)
 	var first []Start
 	if !over {
 		for i := range p.Pod.Spec.Containers {
@@ -98,7 +93,7 @@ func (p *planner) newSandbox() {
 // container has ever run.
 func (p *planner) ran() (regular, any bool) {
 	for _, c := range p.Runtime.Containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_CREATED {
+		if c.State != podsync.ContainerCreated {
 			any = true
 		}
 		for i := range p.Pod.Spec.Containers {
@@ -113,7 +108,7 @@ func (p *planner) ran() (regular, any bool) {
 // the answer is the same before and after it was killed.
 func (p *planner) restartsInNewSandbox(c *corev1.Container) bool {
 	r := p.instance(c.Name, "")
-	if r == nil || r.State == runtimeapi.ContainerState_CONTAINER_CREATED {
+	if r == nil || r.State == podsync.ContainerCreated {
 		return true
 	}
 	code := r.ExitCode
