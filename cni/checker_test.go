@@ -226,18 +226,16 @@ func TestCase_NET_08_HostNetworkDoesNotWait(t *testing.T) {
 // An outage does not keep the containers of a pod that has its network from
 // being restarted.
 func TestOutageSparesConnectedPods(t *testing.T) {
-	sandbox := func(st runtimeapi.PodSandboxState) []*runtimeapi.PodSandboxStatus {
-		return []*runtimeapi.PodSandboxStatus{{State: st}}
-	}
+	sandbox := func(ready bool) []*podsync.RuntimeSandbox { return []*podsync.RuntimeSandbox{{Ready: ready}} }
 	for _, tt := range []struct {
 		name    string
 		runtime *podsync.RuntimePod
 		want    podsync.Kind
 	}{
 		{"new", nil, podsync.KindWait},
-		{"ready with address", &podsync.RuntimePod{Sandboxes: sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), IPs: []string{"10.0.0.1"}}, podsync.KindContinue},
-		{"ready without address", &podsync.RuntimePod{Sandboxes: sandbox(runtimeapi.PodSandboxState_SANDBOX_READY)}, podsync.KindWait},
-		{"dead sandbox", &podsync.RuntimePod{Sandboxes: sandbox(runtimeapi.PodSandboxState_SANDBOX_NOTREADY), IPs: []string{"10.0.0.1"}}, podsync.KindWait},
+		{"ready with address", &podsync.RuntimePod{Sandboxes: sandbox(true), IPs: []string{"10.0.0.1"}}, podsync.KindContinue},
+		{"ready without address", &podsync.RuntimePod{Sandboxes: sandbox(true)}, podsync.KindWait},
+		{"dead sandbox", &podsync.RuntimePod{Sandboxes: sandbox(false), IPs: []string{"10.0.0.1"}}, podsync.KindWait},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stage := cni.Ready(&cni.FromRuntime{Runtime: &fakeRuntime{answer: network(false)}})

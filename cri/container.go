@@ -216,6 +216,10 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 		ips = x.node.IPs
 	}
 	env := config.EnvInput{Pod: x.pod, Container: st.c, Node: &x.node, PodIPs: ips, Objects: x.r.o.Objects, Extra: podsync.ExtraEnv.Get(x.s)}
+	volumes, haveVolumes := podsync.PodVolumes.Get(x.s)
+	if r, ok := volumes.(podsync.VolumeReader); ok {
+		env.ReadVolumeFile = r.ReadFile
+	}
 	if x.r.o.Services != nil {
 		if env.Services, err = x.r.o.Services(ctx, x.pod.Namespace); err != nil {
 			return nil, fmt.Errorf("services of namespace %s: %w", x.pod.Namespace, err)
@@ -227,8 +231,8 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 	mounts := config.MountsInput{Pod: x.pod, Container: st.c, Env: in.Env, PodIPs: ips, Extra: podsync.ExtraMounts.Get(x.s),
 		TerminationFile: files.termination, UserNamespace: x.users,
 		RecursiveReadOnly: x.r.o.RecursiveReadOnly != nil && x.r.o.RecursiveReadOnly(x.handler)}
-	if v, ok := podsync.PodVolumes.Get(x.s); ok && v != nil {
-		mounts.Volumes, in.SupplementalGroups = v, v.SupplementalGroups()
+	if haveVolumes && volumes != nil {
+		mounts.Volumes, in.SupplementalGroups = volumes, volumes.SupplementalGroups()
 	}
 	if err := x.hostsFile(&mounts); err != nil {
 		return nil, err

@@ -58,6 +58,14 @@ type Volumes interface {
 	SupplementalGroups() []int64
 }
 
+// VolumeReader is a Volumes that can read a file of a volume, which an
+// environment variable's fileKeyRef needs.
+type VolumeReader interface {
+	// ReadFile reads the file at path below the volume, without following links
+	// out of it; what is larger than an environment can be is an error.
+	ReadFile(ctx context.Context, volume, path string) ([]byte, error)
+}
+
 // ExtraMount is a bind mount added to a container, or to all when Container is "".
 type ExtraMount struct {
 	Container string

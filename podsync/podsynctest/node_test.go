@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/podsync/sdk/cri/memory"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/node"
+	"github.com/podsync/sdk/podsync/objects"
 	"github.com/podsync/sdk/podsync/podsynctest"
 )
 
@@ -308,4 +310,28 @@ func TestManyPods(t *testing.T) {
 	if l := n.Runtime.Leftovers(); len(l) > 0 {
 		t.Errorf("left over: %v", l)
 	}
+}
+
+// A variable can come from a file of a volume, also when that is the volume's
+// only use.
+func TestEnvironmentFromAFile(t *testing.T) {
+	objs := &objects.Memory{}
+	if err := objs.Put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "conf"}, Data: map[string]string{"app.env": "A=1\nB=two\n"}}); err != nil {
+		t.Fatal(err)
+	}
+	n := podsynctest.NewNode(t, podsynctest.NodeOptions{Change: func(c *node.Config) { quick(c); c.Objects = objs }})
+	pod := podsynctest.Pod(podsynctest.Container(corev1.Container{Name: "app", Env: []corev1.EnvVar{{
+		Name: "FROM_FILE", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "conf", Path: "app.env", Key: "B"}},
+	}}}))
+	pod.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}},
+	}}}
+	n.Apply(pod)
+	n.WaitRunning("web-uid")
+	for _, kv := range n.Runtime.Containers()[0].Config.Envs {
+		if kv.Key == "FROM_FILE" && kv.Value == "two" {
+			return
+		}
+	}
+	t.Errorf("environment: %v", n.Runtime.Containers()[0].Config.Envs)
 }
