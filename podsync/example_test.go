@@ -16,7 +16,9 @@ import (
 var modemDevice = podsync.NewKey[string]("modemDevice")
 
 // Modem is a stage with a key: it gives a pod a modem.
-type Modem struct{ Find func() (device string, err error) }
+type Modem struct {
+	Find func() (device string, err error)
+}
 
 // Name is the stage's name in the pipeline, with the site's domain.
 func (Modem) Name() string { return "example.com/modem" }

@@ -329,7 +329,7 @@ func TestEnvironmentFromAFile(t *testing.T) {
 	n.Apply(pod)
 	n.WaitRunning("web-uid")
 	for _, kv := range n.Runtime.Containers()[0].Config.Envs {
-		if kv.Key == "FROM_FILE" && kv.Value == "two" {
+		if kv.Key == "FROM_FILE" && string(kv.Value) == "two" {
 			return
 		}
 	}
