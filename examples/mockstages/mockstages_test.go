@@ -4,7 +4,9 @@ package mockstages
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podsync/sdk/podsync"
@@ -53,6 +55,23 @@ func TestUSBGate(t *testing.T) {
 			t.Errorf("modem present: %v\n got %s\nwant %s", tc.present, &rec, tc.want)
 		}
 	}
+}
+
+// A whole node on the in-memory runtime, with one stage mocked. In a bubble of
+// testing/synctest its wait costs no time.
+func TestNodeWithAMock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := podsynctest.Script("disk",
+			podsync.Wait(10*time.Second, "DiskAsleep", "the disk is spinning up"), podsync.Continue())
+		n := podsynctest.NewNode(t, podsynctest.NodeOptions{Plan: func(p *podsync.Plan) {
+			p.Sync.Replace(podsync.StageVolumes, disk)
+		}})
+		n.Apply(podsynctest.Pod())
+		n.WaitRunning("web-uid")
+		if !strings.Contains(n.Recorder.String(), "volumes=Wait(DiskAsleep)") {
+			t.Errorf("the pod did not wait for its disk: %s", n.Recorder)
+		}
+	})
 }
 
 // Every stage, a site's too, can be held to the contract of stages.
