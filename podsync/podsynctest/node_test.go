@@ -3,6 +3,8 @@ package podsynctest_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -18,7 +19,6 @@ import (
 	"github.com/podsync/sdk/cri/memory"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/node"
-	"github.com/podsync/sdk/podsync/objects"
 	"github.com/podsync/sdk/podsync/podsynctest"
 )
 
@@ -312,26 +312,33 @@ func TestManyPods(t *testing.T) {
 	}
 }
 
-// A variable can come from a file of a volume, also when that is the volume's
-// only use.
+// A variable can come from a file that an init container left in an emptyDir,
+// also when that is the volume's only use in the container.
 func TestEnvironmentFromAFile(t *testing.T) {
-	objs := &objects.Memory{}
-	if err := objs.Put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "conf"}, Data: map[string]string{"app.env": "A=1\nB=two\n"}}); err != nil {
+	n := podsynctest.NewNode(t, podsynctest.NodeOptions{Change: quick})
+	pod := podsynctest.Pod(podsynctest.Init(corev1.Container{Name: "setup"}),
+		podsynctest.Container(corev1.Container{Name: "app", Env: []corev1.EnvVar{{
+			Name: "FROM_FILE", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "work", Path: "app.env", Key: "B"}},
+		}}}))
+	pod.Spec.Volumes = []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	n.Apply(pod)
+	n.Wait("web-uid", func(s corev1.PodStatus) bool {
+		return len(s.InitContainerStatuses) == 1 && s.InitContainerStatuses[0].State.Running != nil
+	})
+	dir := filepath.Join(n.Root, "pods", "web-uid", "volumes", "kubernetes.io~empty-dir", "work")
+	if err := os.WriteFile(filepath.Join(dir, "app.env"), []byte("A=1\nB=two\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	n := podsynctest.NewNode(t, podsynctest.NodeOptions{Change: func(c *node.Config) { quick(c); c.Objects = objs }})
-	pod := podsynctest.Pod(podsynctest.Container(corev1.Container{Name: "app", Env: []corev1.EnvVar{{
-		Name: "FROM_FILE", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "conf", Path: "app.env", Key: "B"}},
-	}}}))
-	pod.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}},
-	}}}
-	n.Apply(pod)
+	if err := n.Runtime.Exit("web-uid", "setup", 0); err != nil {
+		t.Fatal(err)
+	}
 	n.WaitRunning("web-uid")
-	for _, kv := range n.Runtime.Containers()[0].Config.Envs {
-		if kv.Key == "FROM_FILE" && string(kv.Value) == "two" {
-			return
+	for _, c := range n.Runtime.Containers() {
+		for _, kv := range c.Config.Envs {
+			if c.Name == "app" && kv.Key == "FROM_FILE" && string(kv.Value) == "two" {
+				return
+			}
 		}
 	}
-	t.Errorf("environment: %v", n.Runtime.Containers()[0].Config.Envs)
+	t.Error("the variable is not in the container's environment")
 }
