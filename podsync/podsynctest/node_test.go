@@ -326,7 +326,7 @@ func TestEnvironmentFromAFile(t *testing.T) {
 		return len(s.InitContainerStatuses) == 1 && s.InitContainerStatuses[0].State.Running != nil
 	})
 	dir := filepath.Join(n.Root, "pods", "web-uid", "volumes", "kubernetes.io~empty-dir", "work")
-	if err := os.WriteFile(filepath.Join(dir, "app.env"), []byte("A=1\nB=two\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "app.env"), []byte("A='1'\nB='two'\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Runtime.Exit("web-uid", "setup", 0); err != nil {
