@@ -754,3 +754,30 @@ func TestAdmissionDoesNotHang(t *testing.T) {
 		n.stop()
 	})
 }
+
+// An event of a failure that lasts is told once, also when two take turns; one
+// that comes back after the pod was well is told again.
+func TestEventsAreToldOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, newFeed("file", podsynctest.Pod()))
+		k := 0
+		n.cfg.Plan.Sync = n.stage(podsync.PhaseSync, func(_ context.Context, s *podsync.Sync) podsync.Outcome {
+			if k++; k == 7 {
+				return podsync.Continue()
+			}
+			s.Warn("Failed", "container %d cannot start", k%2)
+			return podsync.Retry(podsync.WithReason("Failed", errors.New("see the events")))
+		})
+		n.cfg.Backoff = func(int) time.Duration { return time.Second }
+		n.start()
+		for range 2 {
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if got := strings.Count(n.events.take(), "Failed"); got != 3 { // container 0, container 1, the outcome
+				t.Errorf("%d events, want 3", got)
+			}
+			time.Sleep(70 * time.Second) // the resync after the good run
+		}
+		n.stop()
+	})
+}

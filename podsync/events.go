@@ -1,12 +1,21 @@
 package podsync
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"time"
 
-// maxTold bounds what is remembered of a pod's events.
-const maxTold = 64
+	corev1 "k8s.io/api/core/v1"
+)
 
-// podEvents passes a pod's events on, and drops one that says what the last of
-// its reason said already.
+const (
+	// maxTold bounds what is remembered of a pod's events.
+	maxTold = 64
+	// quietFor is how long an event is not repeated with the same words.
+	quietFor = 10 * time.Minute
+)
+
+// podEvents passes a pod's events on, and drops what was said already and still
+// holds: a failure that lasts is told once, and again after quietFor or once the
+// pod was well in between.
 type podEvents struct {
 	a *Agent
 	w *worker
@@ -16,24 +25,31 @@ func (a *Agent) recorder(w *worker) EventRecorder { return &podEvents{a, w} }
 
 // Event implements EventRecorder. It takes no lock that a stage could hold.
 func (e *podEvents) Event(pod *corev1.Pod, eventType, reason, message string) {
-	if e.a.cfg.Events == nil || e.repeats(reason, message) {
+	if e.a.cfg.Events == nil || (lasting(reason) && e.w.toldBefore(reason, message)) {
 		return
 	}
 	e.a.cfg.Events.Event(pod, eventType, reason, message)
 }
 
-func (e *podEvents) repeats(reason, message string) bool {
-	e.w.toldMu.Lock()
-	defer e.w.toldMu.Unlock()
-	if e.w.told[reason] == message {
-		_, known := e.w.told[reason]
-		return known && lasting(reason)
+func (w *worker) toldBefore(reason, message string) bool {
+	key, now := reason+"\n"+message, time.Now()
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	if at, ok := w.told[key]; ok && now.Sub(at) < quietFor {
+		return true
 	}
-	if e.w.told == nil || len(e.w.told) >= maxTold {
-		e.w.told = map[string]string{}
+	if w.told == nil || len(w.told) >= maxTold {
+		w.told = map[string]time.Time{}
 	}
-	e.w.told[reason] = message
+	w.told[key] = now
 	return false
+}
+
+// well forgets what was told: should it happen again, it is news.
+func (w *worker) well() {
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	w.told = nil
 }
 
 // lasting tells whether a repetition says nothing new: a container that is

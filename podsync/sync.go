@@ -149,6 +149,12 @@ func newSync(p *corev1.Pod, opts ...SyncOption) *Sync {
 	for _, o := range opts {
 		o(r)
 	}
+	return r.sync()
+}
+
+// sync is the Sync of a run; what was not set gets its default.
+func (r *syncRun) sync() *Sync {
+	p := r.pod
 	if r.grace == 0 && p.Spec.TerminationGracePeriodSeconds != nil {
 		r.grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
 	}
