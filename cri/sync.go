@@ -14,6 +14,7 @@ import (
 	"github.com/podsync/sdk/cri/images"
 	"github.com/podsync/sdk/cri/plan"
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // Sync returns the stage podsync.StageRuntime: it brings the pod's sandbox and
@@ -63,7 +64,7 @@ func (r *Runtime) sync(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 func (r *Runtime) over(s *podsync.Sync, rp *podsync.RuntimePod) podsync.Outcome {
 	for i := range s.Pod().Spec.InitContainers {
 		spec := &s.Pod().Spec.InitContainers[i]
-		if c := rp.Container(spec.Name); c != nil && plan.InitFailed(c) && !plan.IsSidecar(spec) {
+		if c := rp.Container(spec.Name); c != nil && plan.InitFailed(c) && !podspec.IsSidecar(spec) {
 			return podsync.Continue() // the status is Failed
 		}
 	}

@@ -192,7 +192,7 @@ func initialisedOnce(in *Input, s *corev1.PodStatus) bool {
 	switch {
 	case st == nil:
 		return false
-	case IsSidecar(last):
+	case podspec.IsSidecar(last):
 		return st.Started != nil && *st.Started
 	default:
 		return st.State.Terminated != nil && initSucceeded(st.State.Terminated)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // Reasons of the conditions.
@@ -173,7 +175,7 @@ func initialized(in *Input, s *corev1.PodStatus, prev []corev1.PodCondition) cor
 		switch {
 		case st == nil:
 			unknown = append(unknown, ic.Name)
-		case IsSidecar(ic) && (st.Started == nil || !*st.Started), !IsSidecar(ic) && !st.Ready:
+		case podspec.IsSidecar(ic) && (st.Started == nil || !*st.Started), !podspec.IsSidecar(ic) && !st.Ready:
 			unfinished = append(unfinished, ic.Name)
 		}
 	}
@@ -215,7 +217,7 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if ic := &pod.Spec.InitContainers[i]; IsSidecar(ic) {
+		if ic := &pod.Spec.InitContainers[i]; podspec.IsSidecar(ic) {
 			look(s.InitContainerStatuses, ic.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // ContainerStatuses makes the statuses of a pod's init, regular and ephemeral
@@ -137,7 +138,7 @@ func (b *builder) missing(c *corev1.Container, old *corev1.ContainerStatus, init
 		st.RestartCount++
 	case b.all && old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reasonRestartingAll:
 		st.State.Waiting.Reason, st.State.Waiting.Message = reasonRestartingAll, ""
-	case !b.all && init && !IsSidecar(c) && b.in.Runtime != nil && regularCreated(b.in.Pod, b.in.Runtime):
+	case !b.all && init && !podspec.IsSidecar(c) && b.in.Runtime != nil && regularCreated(b.in.Pod, b.in.Runtime):
 		// Regular containers are only made when the init containers are done.
 		st.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
@@ -267,7 +268,7 @@ func (b *builder) applyReason(c *corev1.Container, st *corev1.ContainerStatus, i
 // applyVerdict sets Started and Ready.
 func (b *builder) applyVerdict(c *corev1.Container, st, old *corev1.ContainerStatus, init bool) {
 	started, ready := b.verdict(c, st, old)
-	if init && !IsSidecar(c) {
+	if init && !podspec.IsSidecar(c) {
 		ready = st.State.Terminated != nil && initSucceeded(st.State.Terminated)
 	}
 	st.Started, st.Ready = &started, ready

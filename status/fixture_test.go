@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"go.uber.org/goleak"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/status"

@@ -2,6 +2,8 @@ package status
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // Life says where in its life a pod is, as far as container statuses do not.
@@ -32,7 +34,7 @@ func Phase(pod *corev1.Pod, s *corev1.PodStatus, l Life) corev1.PodPhase {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		st := containerStatus(s.InitContainerStatuses, c.Name)
-		if IsSidecar(c) {
+		if podspec.IsSidecar(c) {
 			t.addSidecar(st)
 		} else {
 			t.addInit(pod, c, st)
@@ -66,7 +68,7 @@ func (t *tally) addInit(pod *corev1.Pod, c *corev1.Container, st *corev1.Contain
 	case end == nil:
 		t.initPending++
 	case initSucceeded(end):
-	case end.Reason == reasonRestartingAll || Restarts(pod, c, end.ExitCode):
+	case end.Reason == reasonRestartingAll || podspec.Restarts(pod, c, end.ExitCode):
 	default:
 		t.initFailed++
 	}
@@ -111,7 +113,7 @@ func (t *tally) addRegular(pod *corev1.Pod, c *corev1.Container, st *corev1.Cont
 
 func (t *tally) addStopped(pod *corev1.Pod, c *corev1.Container, end *corev1.ContainerStateTerminated) {
 	t.stopped++
-	if end.Reason == reasonRestartingAll || Restarts(pod, c, end.ExitCode) {
+	if end.Reason == reasonRestartingAll || podspec.Restarts(pod, c, end.ExitCode) {
 		t.stoppedRestarts++
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podsync/sdk/podsync/podspec"
+
 	"github.com/podsync/sdk/status"
 )
 
@@ -195,8 +197,8 @@ func TestRestarts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := status.Restarts(tt.pod, &tt.pod.Spec.Containers[0], tt.code); got != tt.want {
-				t.Errorf("Restarts(%d) = %v, want %v", tt.code, got, tt.want)
+			if got := podspec.Restarts(tt.pod, &tt.pod.Spec.Containers[0], tt.code); got != tt.want {
+				t.Errorf("podspec.Restarts(%d) = %v, want %v", tt.code, got, tt.want)
 			}
 		})
 	}

@@ -1,11 +1,10 @@
 package status
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // Reasons of the kubelet's that are set here, apart from the conditions'.
@@ -21,58 +20,6 @@ const (
 	// a process killed by SIGKILL.
 	exitUnknown = 137
 )
-
-// IsSidecar tells whether an init container is restartable: it goes on running
-// beside the regular containers.
-func IsSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
-// Restarts tells whether a container that exited with the code is to be started
-// again: by the first of its restart rules that matches, else by its own restart
-// policy, else by the pod's.
-func Restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
-	if r := matchingRule(c, exitCode); r != nil {
-		return true
-	}
-	policy := corev1.ContainerRestartPolicy(pod.Spec.RestartPolicy)
-	if c.RestartPolicy != nil {
-		policy = *c.RestartPolicy
-	}
-	switch policy {
-	case corev1.ContainerRestartPolicyNever:
-		return false
-	case corev1.ContainerRestartPolicyOnFailure:
-		return exitCode != 0
-	default:
-		return true
-	}
-}
-
-// matchingRule returns the first restart rule for the exit code. Every action
-// there is restarts the container; one unknown to us is left to the policy.
-func matchingRule(c *corev1.Container, exitCode int32) *corev1.ContainerRestartRule {
-	for i := range c.RestartPolicyRules {
-		r := &c.RestartPolicyRules[i]
-		if r.ExitCodes == nil {
-			continue
-		}
-		in := slices.Contains(r.ExitCodes.Values, exitCode)
-		switch r.ExitCodes.Operator {
-		case corev1.ContainerRestartRuleOnExitCodesOpIn:
-		case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
-			in = !in
-		default:
-			continue
-		}
-		known := r.Action == corev1.ContainerRestartRuleActionRestart ||
-			r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
-		if in && known {
-			return r
-		}
-	}
-	return nil
-}
 
 // hasRestartAllRule tells whether an exit of some container may restart all.
 func hasRestartAllRule(pod *corev1.Pod) bool {
@@ -101,7 +48,7 @@ func restartingAll(in *Input) bool {
 			if c == nil || c.State != podsync.ContainerExited {
 				continue
 			}
-			r := matchingRule(&cs[i], c.ExitCode)
+			r := podspec.RestartRule(&cs[i], c.ExitCode)
 			if r != nil && r.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
 				return true
 			}
@@ -134,10 +81,10 @@ func restartDue(in *Input, c *corev1.Container, init bool) bool {
 	case podsync.ContainerRunning:
 		return false
 	case podsync.ContainerExited:
-		if init && !IsSidecar(c) && rc.ExitCode == 0 && rc.Reason != reasonOOMKilled {
+		if init && !podspec.IsSidecar(c) && rc.ExitCode == 0 && rc.Reason != reasonOOMKilled {
 			return false
 		}
-		return Restarts(in.Pod, c, rc.ExitCode)
+		return podspec.Restarts(in.Pod, c, rc.ExitCode)
 	default:
 		return true
 	}

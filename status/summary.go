@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // Summary words a pod's status as the columns of `kubectl get pods` do: the
@@ -44,7 +46,7 @@ type wording struct {
 func (w *wording) count() {
 	w.total = len(w.pod.Spec.Containers)
 	for i := range w.pod.Spec.InitContainers {
-		if IsSidecar(&w.pod.Spec.InitContainers[i]) {
+		if podspec.IsSidecar(&w.pod.Spec.InitContainers[i]) {
 			w.total++
 		}
 	}
@@ -60,7 +62,7 @@ func (w *wording) init() bool {
 			st = &corev1.ContainerStatus{}
 		}
 		w.restarts += int(st.RestartCount)
-		sidecar := IsSidecar(c)
+		sidecar := podspec.IsSidecar(c)
 		if sidecar {
 			w.sidecarRestarts += int(st.RestartCount)
 			if st.Ready {

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // ephemeral starts the ephemeral containers that have never run. They need no
@@ -37,7 +38,7 @@ func (p *planner) regular() {
 			p.replace(Regular, i, r)
 			start++
 		case podsync.ContainerExited:
-			if Restarts(p.Pod, c, r.ExitCode) {
+			if podspec.Restarts(p.Pod, c, r.ExitCode) {
 				p.start(Regular, i, c.Name)
 				start++
 			}
@@ -186,7 +187,7 @@ func (p *planner) asksRestartAll(c *corev1.Container) bool {
 	if r == nil || r.State != podsync.ContainerExited {
 		return false
 	}
-	m := rule(c, r.ExitCode)
+	m := podspec.RestartRule(c, r.ExitCode)
 	return m != nil && m.Action == corev1.ContainerRestartRuleActionRestartAllContainers
 }
 

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // initContainers plans for the init containers and tells whether the pod is
@@ -24,7 +25,7 @@ func (p *planner) initContainers() bool {
 	for i := len(ics) - 1; i >= 0; i-- {
 		c := &ics[i]
 		r := p.instance(c.Name, p.act.SandboxID)
-		sidecar := IsSidecar(c)
+		sidecar := podspec.IsSidecar(c)
 		switch {
 		case r == nil:
 			if passed && sidecar {
@@ -82,7 +83,7 @@ func (p *planner) plainInit(i int, r *podsync.RuntimeContainer) (through, giveUp
 		// Even when its spec changed: it is left to end by itself.
 	case podsync.ContainerExited:
 		if InitFailed(r) {
-			if !Restarts(p.Pod, c, failedExitCode(r)) {
+			if !podspec.Restarts(p.Pod, c, failedExitCode(r)) {
 				return false, true
 			}
 			p.start(Init, i, c.Name)
@@ -120,12 +121,12 @@ func InitFailed(r *podsync.RuntimeContainer) bool {
 func (p *planner) initGaveUp(sandbox string) bool {
 	for i := range p.Pod.Spec.InitContainers {
 		c := &p.Pod.Spec.InitContainers[i]
-		if IsSidecar(c) {
+		if podspec.IsSidecar(c) {
 			continue
 		}
 		r := p.instance(c.Name, sandbox)
 		if r != nil && InitFailed(r) &&
-			!Restarts(p.Pod, c, failedExitCode(r)) {
+			!podspec.Restarts(p.Pod, c, failedExitCode(r)) {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podsync/sdk/cri/plan"
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // model is a container runtime that carries plans out one action at a time.
@@ -161,9 +162,9 @@ func drawPod(t *rapid.T) (*corev1.Pod, map[string][]int32) {
 	exits := map[string][]int32{}
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		drawPolicy(t, c, plan.IsSidecar(c))
+		drawPolicy(t, c, podspec.IsSidecar(c))
 		exits[c.Name] = codes.Draw(t, c.Name)
-		if !plan.IsSidecar(c) {
+		if !podspec.IsSidecar(c) {
 			// A plain init container ends, again and again if it must.
 			for range 40 {
 				exits[c.Name] = append(exits[c.Name], 0)

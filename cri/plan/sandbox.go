@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/podspec"
 )
 
 // SandboxVerdict says whether a pod's sandbox can be kept, and if not, why.
@@ -115,7 +116,7 @@ func (p *planner) restartsInNewSandbox(c *corev1.Container) bool {
 	if couldRun(r) {
 		code = killedExitCode
 	}
-	return Restarts(p.Pod, c, code)
+	return podspec.Restarts(p.Pod, c, code)
 }
 
 // killedExitCode is what a container that was killed exits with: 128+SIGKILL.
