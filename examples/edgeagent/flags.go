@@ -15,6 +15,7 @@ import (
 type flags struct {
 	RuntimeEndpoint string
 	RuntimeTimeout  time.Duration
+	PullTimeout     time.Duration
 	Manifests       string
 	Objects         string
 	RootDir         string
@@ -38,6 +39,7 @@ func parseFlags(args []string) (flags, error) {
 	fs := pflag.NewFlagSet("edgeagent", pflag.ContinueOnError)
 	fs.StringVar(&f.RuntimeEndpoint, "runtime-endpoint", "", `CRI server, "unix:///path"; "memory" is a runtime inside the process, for trials; default: the first socket of containerd, CRI-O or cri-dockerd that is there`)
 	fs.DurationVar(&f.RuntimeTimeout, "runtime-request-timeout", 2*time.Minute, "how long a call to the runtime may take, image pulls and streams apart; a sandbox may take twice as long")
+	fs.DurationVar(&f.PullTimeout, "image-pull-timeout", 0, "how long an image pull may take (default: as long as the runtime lets it, which watches for progress)")
 	fs.StringVar(&f.Manifests, "manifests", "", "directory of pod manifests, YAML or JSON, one or many documents a file (required)")
 	fs.StringVar(&f.Objects, "objects", "", "directory of ConfigMap and Secret manifests that the pods refer to")
 	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podsync", "directory of pod directories, volumes and statuses")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podsync/sdk/cgroups"
 	"github.com/podsync/sdk/cri"
+	"github.com/podsync/sdk/cri/images"
 	"github.com/podsync/sdk/cri/memory"
 	"github.com/podsync/sdk/cri/remote"
 	"github.com/podsync/sdk/podsync"
@@ -59,9 +60,12 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Runtime: be.runtime, Images: be.images, RuntimeName: be.name, Cgroups: cg, Unprivileged: be.memory != nil,
 		Sources:     []podsync.Source{&source.Dir{Path: f.Manifests, Node: f.NodeName, Logger: log}},
 		StatusSinks: []status.Sink{&status.FileSink{Dir: filepath.Join(f.RootDir, "status")}},
-		CRI:         cri.Options{Adopt: f.Adopt, CallTimeout: f.RuntimeTimeout},
-		Agent:       podsync.Config{Bus: bus, Events: podsync.LogEvents(log), ObserveRun: m.Run, Housekeeping: f.Housekeeping},
-		Logger:      log,
+		CRI: cri.Options{
+			Adopt: f.Adopt, CallTimeout: f.RuntimeTimeout,
+			Puller: images.New(images.Options{Service: be.images, PullTimeout: f.PullTimeout, Bus: bus, Logger: log}),
+		},
+		Agent:  podsync.Config{Bus: bus, Events: podsync.LogEvents(log), ObserveRun: m.Run, Housekeeping: f.Housekeeping},
+		Logger: log,
 	}
 	if f.Objects != "" {
 		cfg.Objects = objs
