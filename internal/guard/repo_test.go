@@ -112,29 +112,29 @@ func needs(all map[string]*pkg, path string) map[string]bool {
 	return seen
 }
 
-// source is a parsed file.
-type source struct {
+// parsed is a file that was parsed.
+type parsed struct {
 	name string // within the module
 	file *ast.File
 	set  *token.FileSet
 }
 
 // at says where in the repository a node is.
-func (s *source) at(n ast.Node) string {
+func (s *parsed) at(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", s.name, s.set.Position(n.Pos()).Line)
 }
 
 // parse reads files of a package.
-func parse(t *testing.T, p *pkg, names ...string) []*source {
+func parse(t *testing.T, p *pkg, names ...string) []*parsed {
 	t.Helper()
-	var out []*source
+	var out []*parsed
 	for _, n := range names {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, filepath.Join(p.Dir, n), nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, &source{name: filepath.ToSlash(filepath.Join(p.rel(), n)), file: f, set: set})
+		out = append(out, &parsed{name: filepath.ToSlash(filepath.Join(p.rel(), n)), file: f, set: set})
 	}
 	return out
 }
