@@ -87,21 +87,21 @@ func (a *Agent) admittedLocked(w *worker) []*corev1.Pod {
 }
 
 func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
-	ctx, halt := context.WithCancelCause(ctx)
-	defer halt(nil)
+	hard := newLateContext(ctx)
+	defer hard.cancel(nil)
 	a.mu.Lock()
-	w.halt = halt
+	w.hard = hard
 	a.mu.Unlock()
 	r.log, r.events = a.logger(w, PhaseAdmit), a.recorder(w)
-	s, o := a.runPhase(ctx, PhaseAdmit, r)
+	s, o := a.runPhase(hard, PhaseAdmit, r)
 	refused := o.kind == KindReject || o.kind == KindFail
 	couldRun := s.Runtime().CouldRun()
 	if a.cfg.Reporter != nil && o.kind != KindCanceled && !(refused && couldRun) {
-		a.cfg.Reporter.Ended(ctx, s, PhaseAdmit, o)
+		a.cfg.Reporter.Ended(hard, s, PhaseAdmit, o)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w.busy, w.halt = false, nil
+	w.busy, w.hard = false, nil
 	w.lastTrace = s.Trace()
 	defer a.startLocked(w)
 	if w.state != stateAdmit {

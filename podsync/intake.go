@@ -122,8 +122,8 @@ func (a *Agent) updateLocked(w *worker, c Change) {
 	if w.state == stateFinished {
 		return
 	}
-	if c.Op == OpUpdate && w.cancel != nil && w.state == stateSync {
-		w.cancel(ErrSuperseded)
+	if c.Op == OpUpdate && w.soft != nil && w.state == stateSync {
+		w.soft.cancel(ErrSuperseded)
 	}
 	a.wakeLocked(w, CauseUpdate)
 }

@@ -136,13 +136,13 @@ func (p *Pipeline) Run(ctx context.Context, s *Sync) Outcome {
 }
 
 func (p *Pipeline) runGroup(ctx context.Context, st step, views []Sync) Outcome {
-	gctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	gctx := newLateContext(ctx)
+	defer gctx.cancel(nil)
 	outs := make([]Outcome, st.to-st.from)
 	run := func(i int) {
 		o := p.runPlace(gctx, &p.places[st.from+i], &views[st.from+i])
 		if o.Kind() >= KindDone {
-			cancel(ErrSibling)
+			gctx.cancel(ErrSibling)
 		}
 		outs[i] = o
 	}
@@ -202,10 +202,10 @@ func (p *Pipeline) runPlace(ctx context.Context, pl *place, v *Sync) Outcome {
 	}
 	start := time.Now()
 	run := ctx
-	var own *stageContext
+	var own *lateContext
 	if pl.detached || pl.timeout > 0 {
-		own = newStageContext(ctx, pl.detached, pl.timeout)
-		defer own.end()
+		own = newStageContext(ctx, pl.detached, start, pl.timeout)
+		defer own.cancel(nil)
 		ctx = own
 	}
 	var ends []func(Outcome)
@@ -239,7 +239,7 @@ func contained(ctx context.Context, pl *place, v *Sync) (o Outcome) {
 // own context is Canceled whatever the stage made of it, a stage's own time-out
 // is Retry, and what the phase cannot grant becomes Retry.
 // own is the stage's context, nil when it is the run's.
-func (p *Pipeline) settle(run context.Context, own *stageContext, pl *place, o Outcome) Outcome {
+func (p *Pipeline) settle(run context.Context, own *lateContext, pl *place, o Outcome) Outcome {
 	switch o.kind {
 	case KindRetry, KindCanceled:
 		if own != nil {

@@ -66,11 +66,12 @@ type worker struct {
 
 	busy    bool
 	pending Cause // why it is to run again; "" for not
-	// cancel ends the current run softly, halt whatever it does.
-	cancel, halt context.CancelCauseFunc
-	timer        *time.Timer
-	nextRun      time.Time
-	runStart     map[Topic]uint64
+	// soft and hard are the current run's contexts: a newer version ends soft,
+	// what stops the pod ends both. nil while nothing runs.
+	soft, hard *lateContext
+	timer      *time.Timer
+	nextRun    time.Time
+	runStart   map[Topic]uint64
 
 	termination Termination
 	grace       time.Duration
@@ -111,8 +112,8 @@ func (w *worker) stopTimer() {
 
 // interrupt ends the current run, detached stages included.
 func (w *worker) interrupt(cause error) {
-	if w.halt != nil {
-		w.halt(cause)
+	if w.hard != nil {
+		w.hard.cancel(cause)
 	}
 }
 
@@ -154,14 +155,13 @@ func (a *Agent) startLocked(w *worker) {
 		a.wg.Go(func() { a.cleanup(w) })
 		return
 	}
-	hard, halt := context.WithCancelCause(a.ctx)
-	soft, cancel := context.WithCancelCause(context.WithValue(hard, hardContext{}, hard))
-	w.halt, w.cancel = halt, cancel
+	soft, hard := newRunContext(a.ctx)
+	w.soft, w.hard = soft, hard
 	w.runStart = a.topicsOf(w)
 	r := syncRun{pod: w.pod, grace: w.grace, attempt: w.attempt, cause: cause, termination: w.termination, last: w.last}
 	ph := w.state.phase()
 	a.wg.Go(func() {
-		defer halt(nil)
+		defer hard.cancel(nil)
 		growStack(len(w.uid))
 		a.run(soft, w, ph, &r)
 	})
@@ -199,7 +199,7 @@ func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w.busy, w.halt, w.cancel = false, nil, nil
+	w.busy, w.soft, w.hard = false, nil, nil
 	w.lastTrace = s.Trace()
 	a.settleLocked(w, ph, o, s)
 	a.startLocked(w)

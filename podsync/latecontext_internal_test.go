@@ -24,8 +24,8 @@ func TestStageContextLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			run, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			c := newStageContext(run, false, time.Minute)
-			defer c.end()
+			c := newStageContext(run, false, time.Now(), time.Minute)
+			defer c.cancel(nil)
 			if waited && closed(c) {
 				t.Error("it is done before its time")
 			}
@@ -35,7 +35,7 @@ func TestStageContextLimit(t *testing.T) {
 			if err := c.Err(); err != nil {
 				t.Errorf("Err is %v before its time", err)
 			}
-			child, stop := context.WithCancel(context.WithValue(c, hardContext{}, c))
+			child, stop := context.WithCancel(c)
 			defer stop()
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -75,7 +75,7 @@ func TestStageContextFollowsItsRun(t *testing.T) {
 				type key struct{}
 				run, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
 				defer cancel(nil)
-				c := newStageContext(run, tt.detached, time.Minute)
+				c := newStageContext(run, tt.detached, time.Now(), time.Minute)
 				if tt.waited && closed(c) {
 					t.Error("it is done before the run is")
 				}
@@ -90,7 +90,7 @@ func TestStageContextFollowsItsRun(t *testing.T) {
 				if v := c.Value(key{}); v != "value" {
 					t.Errorf("Value is %v", v)
 				}
-				c.end()
+				c.cancel(nil)
 				if c.Err() == nil || !closed(c) {
 					t.Error("it goes on after its stage")
 				}
@@ -100,9 +100,35 @@ func TestStageContextFollowsItsRun(t *testing.T) {
 }
 
 func TestStageContextOver(t *testing.T) {
-	c := newStageContext(t.Context(), false, time.Hour)
-	c.end()
+	c := newStageContext(t.Context(), false, time.Now(), time.Hour)
+	c.cancel(nil)
 	if !errors.Is(c.Err(), context.Canceled) || !closed(c) {
 		t.Errorf("after the stage: Err is %v, done %v", c.Err(), closed(c))
+	}
+}
+
+func TestRunContext(t *testing.T) {
+	for _, waited := range []bool{false, true} {
+		agent, stop := context.WithCancelCause(t.Context())
+		soft, hard := newRunContext(agent)
+		stage := newStageContext(context.WithValue(soft, struct{}{}, 1), true, time.Now(), time.Hour)
+		if waited && (closed(soft) || closed(stage)) {
+			t.Error("done before its end")
+		}
+		soft.cancel(ErrSuperseded)
+		soft.cancel(ErrTerminating)
+		if !errors.Is(context.Cause(soft), ErrSuperseded) || soft.Err() == nil || hard.Err() != nil || stage.Err() != nil {
+			t.Errorf("superseded: cause %v, hard %v, detached stage %v", context.Cause(soft), hard.Err(), stage.Err())
+		}
+		stop(ErrAgentShutdown)
+		if !errors.Is(context.Cause(hard), ErrAgentShutdown) || !errors.Is(context.Cause(soft), ErrSuperseded) {
+			t.Errorf("shut down: hard %v, soft %v", context.Cause(hard), context.Cause(soft))
+		}
+		<-stage.Done()
+		if !errors.Is(context.Cause(stage), ErrAgentShutdown) {
+			t.Errorf("shut down: stage %v", context.Cause(stage))
+		}
+		stage.cancel(nil)
+		hard.cancel(nil)
 	}
 }
