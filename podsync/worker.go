@@ -173,7 +173,7 @@ func (a *Agent) startLocked(w *worker) {
 //
 //go:noinline
 func growStack(n int) byte {
-	var room [12 << 10]byte
+	var room [6 << 10]byte
 	return room[n%len(room)] // the compiler must not see that it is zero
 }
 
