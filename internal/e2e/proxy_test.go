@@ -27,31 +27,35 @@ import (
 type call struct {
 	method string // without the service
 	uid    string // of the pod that it is for, "" when that is not to be seen
-	n      int    // the how manieth of its pod, from 1
-	all    int    // the how manieth at all, from 1
+	n      int    // which call of its pod, from 1
+	nth    int    // which call of its pod and method, from 1
 }
 
 func (c call) String() string {
-	return fmt.Sprintf("%s (%d of pod %q, %d)", c.method, c.n, c.uid, c.all)
+	return fmt.Sprintf("%s, call %d of pod %q", c.method, c.n, c.uid)
 }
+
+// An interceptor decides what becomes of a call. ctx ends when the agent gives the
+// call up or dies; forward makes the call. What is returned is what the agent gets.
+type interceptor func(ctx context.Context, c call, forward func(context.Context) error) error
 
 // A proxy stands between an agent and a runtime's socket and does to calls what
 // a test wants.
 type proxy struct {
 	endpoint string
+	close    func() error
 
 	mu  sync.Mutex
 	ids map[string]string // of sandboxes and containers, to pod UIDs
-	n   map[string]int    // calls by pod UID
+	n   map[string]int    // calls by pod UID, and by pod UID and method
 	all []call
-	// intercept is asked about each call that changes something. forward makes
-	// the call, whatever becomes of ctx. What is returned is what the agent gets.
-	intercept func(ctx context.Context, c call, forward func() error) error
+	// intercept is asked about each call that changes something; nil passes it on.
+	intercept interceptor
 
 	wg sync.WaitGroup
 }
 
-// newProxy starts a proxy before the runtime at the endpoint; it ends with the test.
+// newProxy starts a proxy before the runtime at the endpoint.
 func newProxy(t *testing.T, socket, endpoint string) *proxy {
 	t.Helper()
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -68,19 +72,17 @@ func newProxy(t *testing.T, socket, endpoint string) *proxy {
 		grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error { return p.handle(s, conn) }))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	t.Cleanup(func() {
+	p.close = func() error {
 		srv.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		err := <-served
 		p.wg.Wait()
-		_ = conn.Close()
-	})
+		return errors.Join(err, conn.Close())
+	}
 	return p
 }
 
 // on sets what is done to calls; nil passes them on.
-func (p *proxy) on(f func(ctx context.Context, c call, forward func() error) error) {
+func (p *proxy) on(f interceptor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.intercept = f
@@ -91,13 +93,6 @@ func (p *proxy) calls() []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.all)
-}
-
-// reset forgets how many calls there were.
-func (p *proxy) reset() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all, p.n = nil, map[string]int{}
 }
 
 // mutates tells whether a method changes something.
@@ -131,13 +126,12 @@ func (p *proxy) handle(s grpc.ServerStream, conn *grpc.ClientConn) error {
 		return s.SendMsg(&reply)
 	}
 	c, f := p.note(method, request)
-	// The runtime ends what it has begun, as it does when the agent dies.
-	forward := func() error {
+	forward := func(ctx context.Context) error {
 		p.wg.Add(1)
 		defer p.wg.Done()
-		fctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if err := conn.Invoke(fctx, full, &request, &reply); err != nil {
+		if err := conn.Invoke(ctx, full, &request, &reply); err != nil {
 			return err
 		}
 		p.learn(method, request, reply)
@@ -147,7 +141,7 @@ func (p *proxy) handle(s grpc.ServerStream, conn *grpc.ClientConn) error {
 	if f != nil {
 		err = f(ctx, c, forward)
 	} else {
-		err = forward()
+		err = forward(ctx)
 	}
 	if err != nil {
 		return err
@@ -156,7 +150,7 @@ func (p *proxy) handle(s grpc.ServerStream, conn *grpc.ClientConn) error {
 }
 
 // note counts a call.
-func (p *proxy) note(method string, request frame) (call, func(context.Context, call, func() error) error) {
+func (p *proxy) note(method string, request frame) (call, interceptor) {
 	uid, id := subject(method, request)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +158,8 @@ func (p *proxy) note(method string, request frame) (call, func(context.Context, 
 		uid = p.ids[id]
 	}
 	p.n[uid]++
-	c := call{method: method, uid: uid, n: p.n[uid], all: len(p.all) + 1}
+	p.n[uid+" "+method]++
+	c := call{method: method, uid: uid, n: p.n[uid], nth: p.n[uid+" "+method]}
 	p.all = append(p.all, c)
 	return c, p.intercept
 }

@@ -43,6 +43,7 @@ type rig struct {
 	client   *remote.Remote
 	endpoint string // what the agent talks to; Containerd's own by default
 	args     []string
+	proxy    *proxy // between agent and runtime, or nil
 
 	mu    sync.Mutex
 	agent *realruntime.Process
@@ -175,6 +176,11 @@ func (r *rig) close(ctx context.Context) (left []string) {
 	if err := r.stopAgent(ctx); err != nil {
 		left = append(left, err.Error())
 	}
+	if r.proxy != nil {
+		if err := r.proxy.close(); err != nil {
+			left = append(left, err.Error())
+		}
+	}
 	if err := r.client.Close(ctx); err != nil {
 		left = append(left, err.Error())
 	}
@@ -196,6 +202,9 @@ func (r *rig) clear(ctx context.Context) []string {
 	r.mu.Unlock()
 	if !running {
 		return nil
+	}
+	if r.proxy != nil {
+		r.proxy.on(nil)
 	}
 	if err := os.RemoveAll(r.manifests()); err != nil {
 		return []string{err.Error()}
