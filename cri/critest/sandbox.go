@@ -110,7 +110,8 @@ func sandboxVerbatim(k *kit) {
 
 func sandboxHostNetwork(k *kit) {
 	if k.b.NoHostNetwork {
-		k.Skip("the backend has no host network")
+		k.Log("left out: the backend has no host network")
+		return
 	}
 	p := k.pod()
 	p.Hostname = ""

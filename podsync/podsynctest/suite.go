@@ -31,7 +31,8 @@ func eventually(t *testing.T, ok func() error) {
 // with an error that is not its context's.
 func inBackground(t *testing.T, what string, fn func(ctx context.Context) error) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	// The test's own context ends before its cleanups begin.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- fn(ctx) }()
 	stopped := false
