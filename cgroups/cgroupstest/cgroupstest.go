@@ -1,4 +1,4 @@
-// Package cgroupstest holds what every cgroups.Manager must do, as tests.
+// Package cgroupstest holds what every cgroups.Manager must do, as tests, and a Fake.
 package cgroupstest
 
 import (

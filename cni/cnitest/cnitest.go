@@ -1,4 +1,4 @@
-// Package cnitest holds what every cni.Checker must do, as tests.
+// Package cnitest holds what every cni.Checker must do, as tests, and a Fake.
 package cnitest
 
 import (
