@@ -133,6 +133,15 @@ func TestLibraryCode(t *testing.T) {
 	}
 }
 
+// A context that nobody thought about is in no file, tests and programs included.
+func TestNoContextTODO(t *testing.T) {
+	for _, f := range tracked(t) {
+		if strings.HasSuffix(f, ".go") && strings.Contains(read(t, f), "context."+"TODO()") {
+			t.Errorf("%s has a context.%s", f, "TODO")
+		}
+	}
+}
+
 // callee names what a call calls, as in "os.Exit".
 func callee(c *ast.CallExpr) string {
 	fun := c.Fun

@@ -7,9 +7,8 @@ import (
 )
 
 // coreBudget is the most packages that the core may pull in, the standard
-// library's included. The goal is 350; what is above it is gRPC, which
-// k8s.io/cri-api brings.
-const coreBudget = 390
+// library's included. k8s.io/api/core/v1 alone needs some 270.
+const coreBudget = 300
 
 func TestCoreBudget(t *testing.T) {
 	all := graph(t)
@@ -69,10 +68,10 @@ func TestImportArrows(t *testing.T) {
 func TestHeavyDependencies(t *testing.T) {
 	all := graph(t)
 	for _, tc := range []struct {
-		tree     string
-		but      []string // packages that may
-		forbid   string
-		becauses string
+		tree    string
+		but     []string // packages that may
+		forbid  string
+		because string
 	}{
 		{".", nil, "k8s.io/kubernetes", "it is not made to be imported"},
 		{".", nil, "k8s.io/client-go/kubernetes", "the core and the CRI path do not link the typed clients"},
@@ -87,7 +86,7 @@ func TestHeavyDependencies(t *testing.T) {
 			}
 			for dep := range needs(all, p.ImportPath) {
 				if dep == tc.forbid || strings.HasPrefix(dep, tc.forbid+"/") {
-					t.Errorf("%s pulls in %s: %s", p.rel(), dep, tc.becauses)
+					t.Errorf("%s pulls in %s: %s", p.rel(), dep, tc.because)
 				}
 			}
 		}
