@@ -36,10 +36,11 @@ func TestDemoPod(t *testing.T) {
 
 	t.Run("status", func(t *testing.T) { demoStatus(t, r, p) })
 	t.Run("web", func(t *testing.T) {
-		page, err := get(t.Context(), "http://"+p.Status.PodIP+":8080/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		var page string
+		r.eventually(t, func() (err error) { // the pod is ready when the server's process runs
+			page, err = get(t.Context(), "http://"+p.Status.PodIP+":8080/")
+			return err
+		})
 		for _, want := range []string{
 			"Hello, from pod default/demo-e2e on node e2e\n", "address       " + p.Status.PodIP + "\n",
 			"memory limit  64 MiB", `labels        app="demo"`, "a token of 17 characters", "17 bytes in a file of mode 440",
