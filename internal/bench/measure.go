@@ -31,6 +31,7 @@ type bench struct {
 	*progress
 	floor  *floor
 	agent  *agent
+	node   *realruntime.Containerd
 	remote *remote.Remote
 	r      *results
 }
@@ -54,7 +55,7 @@ func measure(ctx context.Context, o options, p *progress, r *results) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{options: o, progress: p, r: r}
+	b := &bench{options: o, progress: p, node: node, r: r}
 	if b.remote, err = remote.Dial(ctx, remote.Options{Endpoint: node.Endpoint()}); err != nil {
 		return err
 	}
@@ -181,13 +182,15 @@ func (b *bench) burstFloor(ctx context.Context, round, level int) error {
 	if err != nil {
 		return err
 	}
+	used := b.cpu()
 	up, err := b.floor.burst(ctx, pods, level)
+	cost := used()
 	down, downErr := b.floor.teardown(ctx, pods, level)
 	if err := errors.Join(err, downErr); err != nil {
 		return err
 	}
 	b.r.addFloor(level, up, down)
-	b.say("round %d of %d: burst of %d: floor with %2d in flight %.1f pods/s, removed at %.1f pods/s", round+1, b.options.rounds, b.pods, level, up, down)
+	b.say("round %d of %d: burst of %d: floor with %2d in flight %.1f pods/s, removed at %.1f pods/s; %s", round+1, b.options.rounds, b.pods, level, up, down, cost)
 	return b.calm(ctx)
 }
 
@@ -199,18 +202,36 @@ func (b *bench) burstOurs(ctx context.Context, round int) error {
 	if err != nil {
 		return err
 	}
+	used := b.cpu()
 	took, err := b.agent.start(ctx, uids)
 	if err != nil {
 		return err
 	}
+	cost := used()
 	up := float64(b.pods) / took.Seconds()
 	if took, err = b.agent.remove(ctx, uids); err != nil {
 		return err
 	}
 	down := float64(b.pods) / took.Seconds()
 	b.r.burstOurs, b.r.removeOurs = append(b.r.burstOurs, up), append(b.r.removeOurs, down)
-	b.say("round %d of %d: burst of %d: agent %.1f pods/s, removed at %.1f pods/s", round+1, b.options.rounds, b.pods, up, down)
+	b.say("round %d of %d: burst of %d: agent %.1f pods/s, removed at %.1f pods/s; %s", round+1, b.options.rounds, b.pods, up, down, cost)
 	return errors.Join(b.noneLeft(ctx), b.calm(ctx))
+}
+
+// cpu says, when what it returns is called, how much CPU time a pod of a burst has taken meanwhile. Of containerd
+// it is that of the daemon, without shims, runc and the CNI plugins, which are the same for both sides.
+func (b *bench) cpu() func() string {
+	read := func() (agent, containerd time.Duration) {
+		agent, _ = cpuTime(b.agent.process.PID()) // a remark beside the figures
+		containerd, _ = cpuTime(b.node.PID())
+		return agent, containerd
+	}
+	a, c := read()
+	return func() string {
+		agent, containerd := read()
+		n := float64(b.pods)
+		return fmt.Sprintf("CPU a pod: agent %.1f ms, containerd %.1f ms", ms(agent-a)/n, ms(containerd-c)/n)
+	}
 }
 
 // noneLeft makes sure that a teardown was one.

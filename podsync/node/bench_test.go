@@ -75,7 +75,6 @@ func BenchmarkNoopSync(b *testing.B) {
 	settle(b, n, pod.UID, ended)
 	calls := len(rt.Calls())
 
-	cpu0 := cpuNow(); defer func() { b.ReportMetric(float64(cpuNow()-cpu0)/float64(b.N), "cpu-ns/op") }()
 	b.ReportAllocs()
 	for b.Loop() {
 		bus.Publish("podsync.dev/benchmark", pod.UID)
