@@ -22,6 +22,8 @@ import (
 	"github.com/podsync/sdk/podsync/node"
 	"github.com/podsync/sdk/podsync/objects"
 	"github.com/podsync/sdk/podsync/podsynctest"
+	"github.com/podsync/sdk/status"
+	"github.com/podsync/sdk/status/statustest"
 )
 
 // Cases from public bug reports on a whole agent: what its parts are tested for
@@ -30,6 +32,9 @@ import (
 // bubbleNode runs a test on a node in a bubble.
 func bubbleNode(t *testing.T, name string, o podsynctest.NodeOptions, fn func(t *testing.T, n *podsynctest.Node)) {
 	t.Helper()
+	if o.Memory.Record == 0 {
+		o.Memory.Record = 1 << 18 // a case looks at all calls of many minutes
+	}
 	inBubble(t, name, func(t *testing.T) { fn(t, podsynctest.NewNode(t, o)) })
 }
 
@@ -280,6 +285,7 @@ func TestCase_WRK_07_LeftoverOfTheSameUID(t *testing.T) {
 	})
 	inBubble(t, "runtime first, source not seen", func(t *testing.T) {
 		var src *late
+		slow.Record = 1 << 18
 		n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: slow, Change: func(c *node.Config) {
 			quick(c)
 			if src != nil {
@@ -313,7 +319,16 @@ func TestCase_WRK_07_LeftoverOfTheSameUID(t *testing.T) {
 
 // A pod that failed stays failed when its containers vanish before it is deleted.
 func TestCase_STA_02_FailedStaysFailed(t *testing.T) {
-	bubbleNode(t, "node", podsynctest.NodeOptions{Change: quick, Memory: memory.Options{Rules: []memory.Rule{memory.Exits("app", 1)}}}, func(t *testing.T, n *podsynctest.Node) {
+	var mu sync.Mutex
+	var phases []corev1.PodPhase
+	sink := &statustest.Fake{PatchFunc: func(_ context.Context, r status.Record) error {
+		mu.Lock()
+		defer mu.Unlock()
+		phases = append(phases, r.Status.Phase)
+		return nil
+	}}
+	change := func(c *node.Config) { quick(c); c.StatusSinks = append(c.StatusSinks, sink) }
+	bubbleNode(t, "node", podsynctest.NodeOptions{Change: change, Memory: memory.Options{Rules: []memory.Rule{memory.Exits("app", 1)}}}, func(t *testing.T, n *podsynctest.Node) {
 		n.Apply(podsynctest.Pod(podsynctest.Restart(corev1.RestartPolicyNever)))
 		n.Wait("web-uid", podsynctest.Phase(corev1.PodFailed))
 		n.Runtime.Forget(func(memory.Container) bool { return true })
@@ -328,8 +343,15 @@ func TestCase_STA_02_FailedStaysFailed(t *testing.T) {
 		check("containers gone")
 		n.Restart()
 		check("agent restarted")
+		// A deleted pod is forgotten once its last status was sent.
 		n.Apply(podsynctest.Pod(podsynctest.Restart(corev1.RestartPolicyNever), podsynctest.Deleting(time.Now(), time.Second)))
-		check("deleted")
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		i := slices.Index(phases, corev1.PodFailed)
+		if i < 0 || slices.ContainsFunc(phases[i:], func(p corev1.PodPhase) bool { return p != corev1.PodFailed }) {
+			t.Errorf("phases that were sent: %q; want none but Failed after the first Failed", phases)
+		}
 		if made := n.Runtime.Calls().Of("CreateContainer"); len(made) != 1 {
 			t.Errorf("containers made:\n%s", made)
 		}
@@ -525,7 +547,9 @@ func TestCase_REC_02_OrphansWaitForASourceThatIsDown(t *testing.T) {
 	inBubble(t, "node", func(t *testing.T) {
 		api := newLate("api")
 		first := true
-		n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: scripts, Change: func(c *node.Config) {
+		mem := scripts
+		mem.Record = 1 << 18
+		n := podsynctest.NewNode(t, podsynctest.NodeOptions{Memory: mem, Change: func(c *node.Config) {
 			quick(c)
 			if !first {
 				c.Sources = append(c.Sources, api)
@@ -628,7 +652,6 @@ func TestCase_VOL_04_ObjectsComeLater(t *testing.T) {
 				quick(c)
 				store = &objects.Memory{}
 				c.Objects = store
-				c.Agent.Bus = podsync.NewBus()
 			},
 		})
 		store.Bus = n.Node().Bus
