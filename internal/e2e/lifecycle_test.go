@@ -264,3 +264,46 @@ func (r *rig) lastStop(p corev1.Pod) (time.Time, error) {
 	}
 	return time.Time{}, fmt.Errorf("pod %s has not stopped", p.Name)
 }
+
+// The pod is taken away from outside, and from the manifests, while the agent is
+// dead: what it had mounted is found and removed, and what a hostPath has stays.
+func TestCase_VOL_13_MountsOfAPodThatWentAway(t *testing.T) {
+	r := ownRig(t)
+	dir := r.hostDir(t, "data")
+	if err := os.MkdirAll(dir+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/sub/keep", []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(t, "gone", pod("gone", strings.ReplaceAll(`
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: app
+    image: $REGISTRY/busybox:1
+    command: [sleep, "100000"]
+    volumeMounts: [{name: host, mountPath: /sub, subPath: sub}, {name: mem, mountPath: /mem, subPath: x}]
+  volumes: [{name: host, hostPath: {path: DIR}}, {name: mem, emptyDir: {medium: Memory}}]
+`, "DIR", dir)))
+	p := r.waitReady(t, "gone")
+	r.kill()
+	r.remove(t, "gone")
+	sandboxes, err := r.cri().ListPodSandbox(t.Context(), nil)
+	if err != nil || len(sandboxes) != 1 {
+		t.Fatalf("sandboxes %v, %v", sandboxes, err)
+	}
+	if err := r.cri().StopPodSandbox(t.Context(), sandboxes[0].Id); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cri().RemovePodSandbox(t.Context(), sandboxes[0].Id); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := r.leftovers(t.Context(), p.UID); err != nil || !strings.Contains(strings.Join(left, "\n"), "volume-subpaths") {
+		t.Fatalf("no subPath is mounted: %v, %v", left, err)
+	}
+	r.begin(t)
+	r.waitGone(t, p)
+	if got := readFile(t, dir+"/sub/keep"); got != "kept" {
+		t.Errorf("the hostPath's file has %q", got)
+	}
+}
