@@ -126,8 +126,10 @@ func containerExits(k *kit) {
 	}{{0, "Completed"}, {3, "Error"}} {
 		id, sandbox := k.started(k.b.Exit(tt.code)...)
 		s := k.becomes(id, exited)
-		if s.ExitCode != int32(tt.code) || s.Reason != tt.reason || s.StartedAt < s.CreatedAt || s.FinishedAt < s.StartedAt {
-			k.Errorf("after an end with code %d: %v, want reason %s and times in order", tt.code, s, tt.reason)
+		// containerd takes the time of the start when the call is done: a short
+		// container may have finished before.
+		if s.ExitCode != int32(tt.code) || s.Reason != tt.reason || s.StartedAt < s.CreatedAt || s.FinishedAt < s.CreatedAt {
+			k.Errorf("after an end with code %d: %v, want reason %s and both times after the creation", tt.code, s, tt.reason)
 		}
 		if st := k.sandboxStatus(sandbox); st.State != ready {
 			k.Errorf("the sandbox ended with its container")
