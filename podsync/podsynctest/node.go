@@ -21,9 +21,8 @@ import (
 	"github.com/podsync/sdk/status"
 )
 
-// waitLimit is how long Node waits for anything before it fails the test. In a
-// testing/synctest bubble it costs no time.
-const waitLimit = 30 * time.Second
+// DefaultWaitLimit is how long a Node waits for anything before it fails the test.
+const DefaultWaitLimit = 30 * time.Second
 
 // Node is a whole node agent on an in-memory runtime, for tests. Its runtime,
 // directories and manifests outlive the agent, so that a test can restart the
@@ -59,6 +58,9 @@ type NodeOptions struct {
 	Change func(c *node.Config)
 	// Plan may change the pipelines of each agent before they are built.
 	Plan func(p *podsync.Plan)
+	// WaitLimit is how long the node waits for anything before it fails the test;
+	// 0 is DefaultWaitLimit. In a testing/synctest bubble a long one costs no time.
+	WaitLimit time.Duration
 	// Verbose logs each stage into the test's log when the test fails.
 	Verbose bool
 }
@@ -66,6 +68,9 @@ type NodeOptions struct {
 // NewNode starts a node.
 func NewNode(t testing.TB, o NodeOptions) *Node {
 	t.Helper()
+	if o.WaitLimit <= 0 {
+		o.WaitLimit = DefaultWaitLimit
+	}
 	rt := o.Runtime
 	if rt == nil {
 		rt = memory.New(o.Memory)
@@ -153,7 +158,7 @@ func (n *Node) Restart() {
 func (n *Node) PowerCut(at int, m memory.Moment, settled func() bool) (happened bool) {
 	n.t.Helper()
 	cut := n.Runtime.PowerCut(at, m)
-	end := time.Now().Add(waitLimit)
+	end := time.Now().Add(n.opts.WaitLimit)
 	for {
 		select {
 		case <-cut:
@@ -212,7 +217,7 @@ func (n *Node) Status(uid types.UID) corev1.PodStatus {
 // Wait waits until the pod's status is as asked and returns it, or fails the test.
 func (n *Node) Wait(uid types.UID, ok func(corev1.PodStatus) bool) corev1.PodStatus {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(n.t.Context(), n.opts.WaitLimit)
 	defer cancel()
 	st, err := n.current.Status.Wait(ctx, uid, ok)
 	if err != nil {
@@ -292,7 +297,7 @@ func (n *Node) Explain() string {
 
 func (n *Node) eventually(ok func() error) {
 	n.t.Helper()
-	end := time.Now().Add(waitLimit)
+	end := time.Now().Add(n.opts.WaitLimit)
 	for {
 		err := ok()
 		if err == nil {
