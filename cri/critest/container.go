@@ -49,6 +49,7 @@ func containerLife(k *kit) {
 	if err := k.rt.StartContainer(k.Context(), id); err == nil {
 		k.Error("StartContainer of a running container gave no error")
 	}
+	time.Sleep(k.b.Settle)
 	k.must("StopContainer", k.rt.StopContainer(k.Context(), id, 20))
 	s = k.status(id)
 	if s.State != exited || s.CreatedAt != createdAt || s.StartedAt != startedAt || s.FinishedAt < startedAt || s.Reason == "" {
@@ -244,9 +245,7 @@ func stopGrace(k *kit) {
 		return
 	}
 	id, _ := k.started(k.b.Stubborn...)
-	if k.b.Exec != nil { // the shell of a real one has to set its trap first
-		time.Sleep(200 * time.Millisecond)
-	}
+	time.Sleep(k.b.Settle)
 	began := time.Now()
 	k.must("StopContainer", k.rt.StopContainer(k.Context(), id, 2))
 	if took := time.Since(began); took < 1900*time.Millisecond || took > k.b.Patience {
@@ -313,9 +312,7 @@ func stopCut(k *kit) {
 		return
 	}
 	id, _ := k.started(k.b.Stubborn...)
-	if k.b.Exec != nil {
-		time.Sleep(200 * time.Millisecond)
-	}
+	time.Sleep(k.b.Settle)
 	ctx, cancel := context.WithTimeout(k.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := k.within(k.b.Patience, "StopContainer whose context ended", func() error { return k.rt.StopContainer(ctx, id, 600) }); err == nil {

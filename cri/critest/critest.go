@@ -63,6 +63,9 @@ type Backend struct {
 	// NoEvents says that the runtime has no event stream: the call must then be
 	// answered with Unimplemented.
 	NoEvents bool
+	// Settle is how long Run and Stubborn need after their start until signals find
+	// them as they should be: a shell sets its traps first. Default 0.
+	Settle time.Duration
 	// Patience is how long the runtime may take for anything. Default 30 s.
 	Patience time.Duration
 }

@@ -31,6 +31,7 @@ func TestRuntimeContract(t *testing.T) {
 		Run:      sh("trap 'exit 0' TERM; sleep 3600 & wait"),
 		Exit:     func(code int) []string { return sh("exit " + strconv.Itoa(code)) },
 		Stubborn: sh("trap '' TERM; while :; do sleep 1; done"),
+		Settle:   500 * time.Millisecond,
 		Print:    func(line string) []string { return []string{"echo", line} },
 		Exec: &critest.ExecCommands{
 			Print: sh("printf out; printf err >&2"), Fail: sh("exit 3"), Sleep: []string{"sleep", "10"},
