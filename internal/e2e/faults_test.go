@@ -39,7 +39,8 @@ func TestCase_REC_05_AgentKilledAtEveryCall(t *testing.T) {
 		t.Run(moment, func(t *testing.T) {
 			r, p := proxied(t)
 			r.begin(t)
-			r.apply(t, "pull", pod("pull", small)) // brings the image
+			spec := strings.ReplaceAll(small, "name: app, ", `name: app, imagePullPolicy: Always, lifecycle: {postStart: {exec: {command: [sh, -c, "echo x >>/data/hook"]}}}, `)
+			r.apply(t, "pull", pod("pull", spec)) // brings the image
 			q := r.waitReady(t, "pull")
 			r.remove(t, "pull")
 			r.waitGone(t, q)
@@ -67,12 +68,21 @@ func TestCase_REC_05_AgentKilledAtEveryCall(t *testing.T) {
 					return true
 				}
 				if inStart {
-					inStart = cut(func() { r.apply(t, name, pod(name, small)) }, func() error { return r.isReady(t.Context(), name) })
+					inStart = cut(func() { r.apply(t, name, pod(name, spec)) }, func() error { return r.isReady(t.Context(), name) })
 				} else {
-					r.apply(t, name, pod(name, small))
+					r.apply(t, name, pod(name, spec))
 				}
 				q := r.waitReady(t, name)
 				r.runningOnce(t, q)
+				runs := 0
+				for _, c := range r.listed(t, q) {
+					if c.Metadata.Name == "app" {
+						runs++
+					}
+				}
+				if hooks := strings.Count(r.sh(t, q, "app", "cat /data/hook 2>/dev/null || true"), "x"); hooks > runs {
+					t.Errorf("%s: the postStart hook ran %d times for %d containers", name, hooks, runs)
+				}
 				if app := containerStatus(q, "app"); app.RestartCount > 1 {
 					t.Errorf("%s: %d restarts", name, app.RestartCount)
 				}

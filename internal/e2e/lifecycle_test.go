@@ -118,6 +118,34 @@ func TestCase_REC_06_RuntimeRestarts(t *testing.T) {
 	}
 }
 
+// containerd answers nothing at all for a while: nobody is declared dead, and the
+// agent goes on afterwards with what it was told meanwhile.
+func TestRuntimeHangs(t *testing.T) {
+	r := ownRig(t, "--runtime-request-timeout", "2s")
+	r.apply(t, "stays", pod("stays", small))
+	r.apply(t, "leaves", pod("leaves", sleeper))
+	stays, leaves := r.waitReady(t, "stays"), r.waitReady(t, "leaves")
+	if err := syscall.Kill(r.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(t, "comes", pod("comes", small))
+	r.remove(t, "leaves")
+	time.Sleep(6 * time.Second) // several calls run into their limit
+	if p := r.wait(t, "stays", "known", func(corev1.Pod) bool { return true }); !isReady(p) {
+		t.Errorf("while the runtime hangs: %s", summary(p))
+	}
+	if err := syscall.Kill(r.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	comes := r.waitReady(t, "comes")
+	r.runningOnce(t, comes)
+	r.waitGone(t, leaves)
+	untouched(t, stays, r.waitReady(t, "stays"))
+	if page, err := r.get(t.Context(), "/healthz"); err != nil || page != "ok\n" {
+		t.Errorf("healthz: %q, %v", page, err)
+	}
+}
+
 // An agent that is restarted under running pods touches none of them, sees what
 // died while it was away, and removes what was taken out of its manifests.
 func TestCase_REC_02_AgentRestarts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,6 +47,11 @@ func run(m *testing.M) (code int) {
 	}
 	suite.dir = dir
 	defer os.RemoveAll(dir)
+	before, err := realruntime.TakeSnapshot()
+	if err != nil && realruntime.Missing() == "" {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code = m.Run()
 	ctx := context.Background()
 	if suite.shared != nil {
@@ -58,6 +64,19 @@ func run(m *testing.M) (code int) {
 		if err := suite.registry.Stop(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
+		}
+		left, err := before.Leaks()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		// Each rig has looked for what is its own; others may run pods meanwhile,
+		// unless it is said that nobody does.
+		for _, l := range left {
+			if os.Getenv(aloneEnv) != "" && l != "file "+dir || strings.Contains(l, dir+"/") {
+				fmt.Fprintln(os.Stderr, "left on the machine:", l)
+				code = 1
+			}
 		}
 	}
 	return code
@@ -79,6 +98,10 @@ func need(t *testing.T) {
 		t.Fatal(suite.err)
 	}
 }
+
+// aloneEnv says, when it is not empty, that nobody else starts pods on this
+// machine: then anything new on it is a leak.
+const aloneEnv = "PODSYNC_E2E_ALONE"
 
 // agentEnv names a program to test in the place of the one that is built.
 const agentEnv = "PODSYNC_E2E_AGENT"

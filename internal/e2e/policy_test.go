@@ -41,10 +41,9 @@ func TestCase_RUN_16_CrashLoop(t *testing.T) {
 	if other := containerStatus(p, "other"); other.RestartCount != 0 || other.State.Running == nil {
 		t.Errorf("the other container: %+v", other)
 	}
-	for n := range 2 {
-		if got := r.logOf(t, p, "app", n); !slices.Equal(got, []string{"stdout run"}) {
-			t.Errorf("log of run %d: %q", n, got)
-		}
+	// The log of the run before last may have been collected with its container.
+	if got := r.logOf(t, p, "app", 1); !slices.Equal(got, []string{"stdout run"}) {
+		t.Errorf("log of the last run: %q", got)
 	}
 	r.remove(t, "crash")
 	r.waitGone(t, p)

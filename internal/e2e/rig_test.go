@@ -176,6 +176,11 @@ func (r *rig) close(ctx context.Context) (left []string) {
 	if err := r.stopAgent(ctx); err != nil {
 		left = append(left, err.Error())
 	}
+	for l := range strings.Lines(r.log.String()) {
+		if strings.Contains(l, "DATA RACE") || strings.Contains(l, "panic") {
+			left = append(left, "in the agent's log: "+strings.TrimSpace(l))
+		}
+	}
 	if r.proxy != nil {
 		if err := r.proxy.close(); err != nil {
 			left = append(left, err.Error())
