@@ -141,6 +141,7 @@ func (x *executor) start(ctx context.Context, st *startOne) error {
 	if err != nil {
 		return x.failed(ctx, st, ReasonCreateContainerError, err)
 	}
+	x.parts().containers = append(x.parts().containers, &runtimeapi.Container{Id: id, PodSandboxId: x.sandboxID, Labels: cfg.Labels})
 	x.s.Event(corev1.EventTypeNormal, ReasonCreated, "Created container %s", st.c.Name)
 	x.r.mon.expect(x.pod.UID, id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	if err := ctx.Err(); err != nil {

@@ -14,22 +14,20 @@ import (
 
 // inspect asks the runtime for all it holds of one pod. Of old it takes over
 // the containers that had exited: they cannot change any more.
-func (m *Monitor) inspect(ctx context.Context, uid types.UID, old *podsync.RuntimePod) (*podsync.RuntimePod, error) {
+// parts, when not nil, is what the pod is known to consist of.
+func (m *Monitor) inspect(ctx context.Context, uid types.UID, old *podsync.RuntimePod, parts *podParts) (*podsync.RuntimePod, error) {
 	ctx, cancel := m.r.quick(ctx)
 	defer cancel()
-	rt, now := m.r.o.Runtime, m.r.o.Clock.Now()
-	selector := map[string]string{config.LabelPodUID: string(uid)}
-	boxes, err := rt.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("list sandboxes: %w", err)
-	}
-	items, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+	now := m.r.o.Clock.Now()
+	if parts == nil {
+		var err error
+		if parts, err = m.listParts(ctx, uid); err != nil {
+			return nil, err
+		}
 	}
 	id := config.Identity{UID: uid}
-	sandboxes := make([]*podsync.RuntimeSandbox, 0, len(boxes))
-	for _, b := range boxes {
+	sandboxes := make([]*podsync.RuntimeSandbox, 0, len(parts.sandboxes))
+	for _, b := range parts.sandboxes {
 		who, err := config.ParseIdentity(b.Labels)
 		if err != nil || who.UID != uid {
 			continue
@@ -43,8 +41,8 @@ func (m *Monitor) inspect(ctx context.Context, uid types.UID, old *podsync.Runti
 			sandboxes = append(sandboxes, s)
 		}
 	}
-	containers := make([]*podsync.RuntimeContainer, 0, len(items))
-	for _, item := range items {
+	containers := make([]*podsync.RuntimeContainer, 0, len(parts.containers))
+	for _, item := range parts.containers {
 		who, err := config.ParseIdentity(item.Labels)
 		if err != nil || who.UID != uid || who.Container == "" {
 			continue
@@ -66,6 +64,44 @@ func (m *Monitor) inspect(ctx context.Context, uid types.UID, old *podsync.Runti
 		p.IPs = old.IPs
 	}
 	return p, nil
+}
+
+// podParts are the sandboxes and containers that a pod consists of, as lists
+// have them. Of each the id and the labels are filled in, of a container its
+// sandbox and whether it exited.
+type podParts struct {
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+}
+
+// partsOf returns the parts of a pod as it was observed.
+func partsOf(p *podsync.RuntimePod) *podParts {
+	out := &podParts{}
+	for _, s := range p.Sandboxes {
+		out.sandboxes = append(out.sandboxes, &runtimeapi.PodSandbox{Id: s.ID, Labels: s.Labels})
+	}
+	for _, c := range p.Containers {
+		item := &runtimeapi.Container{Id: c.ID, PodSandboxId: c.SandboxID, Labels: c.Labels, State: runtimeapi.ContainerState_CONTAINER_UNKNOWN}
+		if c.State == podsync.ContainerExited {
+			item.State = runtimeapi.ContainerState_CONTAINER_EXITED
+		}
+		out.containers = append(out.containers, item)
+	}
+	return out
+}
+
+// listParts asks the runtime what a pod consists of.
+func (m *Monitor) listParts(ctx context.Context, uid types.UID) (*podParts, error) {
+	selector := map[string]string{config.LabelPodUID: string(uid)}
+	boxes, err := m.r.o.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	items, err := m.r.o.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	return &podParts{boxes, items}, nil
 }
 
 // known returns what is remembered of an exited container.

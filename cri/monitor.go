@@ -53,6 +53,13 @@ type entry struct {
 	// something else happened meanwhile.
 	acting int
 	missed bool
+	// parts are what the pod consists of since it was changed by this process
+	// alone, valid while gen is partsGen.
+	parts    *podParts
+	partsGen uint64
+	// basis is the pod as it was known to be when a stage began to change it, nil
+	// when that was not known.
+	basis *podsync.RuntimePod
 	// own are the containers that this process starts or stops by itself, so
 	// that their events are no news.
 	own     map[string]runtimeapi.ContainerEventType
@@ -112,10 +119,13 @@ func (m *Monitor) Observe(ctx context.Context, uid types.UID) (*podsync.RuntimeP
 		return p, nil
 	}
 	m.mu.RLock()
-	gen, old := e.gen, e.pod
+	gen, old, parts := e.gen, e.pod, e.parts
+	if e.partsGen != gen {
+		parts = nil
+	}
 	m.mu.RUnlock()
 	began := m.r.o.Clock.Now()
-	p, err := m.inspect(ctx, uid, old)
+	p, err := m.inspect(ctx, uid, old, parts)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -126,6 +136,7 @@ func (m *Monitor) Observe(ctx context.Context, uid types.UID) (*podsync.RuntimeP
 	defer m.mu.Unlock()
 	p.Waiting, p.Probes = e.waiting, e.probes
 	e.pod, e.seen, e.observed, e.print = p, gen, began, fingerprint(p)
+	e.parts = nil
 	for id := range e.own {
 		if !holds(p, id) {
 			delete(e.own, id)
@@ -162,6 +173,10 @@ func (m *Monitor) Invalidate(uid types.UID) {
 func (m *Monitor) begin(uid types.UID) (end func(again bool)) {
 	m.mu.Lock()
 	e := m.entryLocked(uid)
+	e.basis = nil
+	if e.clean() && e.acting == 0 {
+		e.basis = e.pod
+	}
 	e.touch()
 	e.acting++
 	m.changed = m.r.o.Clock.Now()
@@ -179,6 +194,18 @@ func (m *Monitor) begin(uid types.UID) (end func(again bool)) {
 		if tell {
 			m.tell(uid)
 		}
+	}
+}
+
+// consists says of what the pod consists after a stage has added to what it had
+// observed, from, and knows all that it added: until something else happens to the pod, only how its parts
+// are has to be asked, and no list of all that the runtime has. What another has
+// added meanwhile is found by the next list of everything.
+func (m *Monitor) consists(uid types.UID, from *podsync.RuntimePod, parts *podParts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entryLocked(uid); e.acting == 0 && e.basis == from {
+		e.parts, e.partsGen = parts, e.gen
 	}
 }
 

@@ -103,6 +103,7 @@ func (x *executor) createSandbox(ctx context.Context) error {
 		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
 	}
 	x.done.SandboxCreated = true
+	x.parts().sandboxes = append(x.parts().sandboxes, &runtimeapi.PodSandbox{Id: x.sandboxID, Labels: x.boxConfig.Labels})
 	x.r.mon.expect(x.pod.UID, x.sandboxID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	if x.pod.Spec.HostNetwork {
 		return nil

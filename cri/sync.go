@@ -104,6 +104,7 @@ type executor struct {
 	users     *runtimeapi.UserNamespace
 	imageVols map[string]*runtimeapi.ImageSpec
 	hostsDone bool
+	added     *podParts // the pod's parts with those made in this run; nil when none was
 }
 
 // run carries the plan out and says how the run ends.
@@ -119,6 +120,9 @@ func (x *executor) run(ctx context.Context) podsync.Outcome {
 	out := x.end(ctx, x.carryOut(ctx))
 	d, again := out.RetryAfter()
 	end(again && d == 0)
+	if x.added != nil && out.Kind() == podsync.KindContinue && len(x.errs) == 0 && len(x.act.Kill)+len(x.act.Remove)+len(x.act.StopSandboxes) == 0 {
+		x.r.mon.consists(x.pod.UID, x.rt, x.added)
+	}
 	if out.Kind() == podsync.KindRetry {
 		// What was done in vain is known, so that it wakes nobody as news.
 		if rp, err := x.r.mon.Observe(ctx, x.pod.UID); err == nil {
@@ -126,6 +130,14 @@ func (x *executor) run(ctx context.Context) podsync.Outcome {
 		}
 	}
 	return out
+}
+
+// parts returns what the pod consists of, for a part that was made to be added.
+func (x *executor) parts() *podParts {
+	if x.added == nil {
+		x.added = partsOf(x.rt)
+	}
+	return x.added
 }
 
 // carryOut does the actions in their order. A returned error ends the run;
