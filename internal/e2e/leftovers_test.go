@@ -11,7 +11,6 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // leftovers lists what is there of a pod, or of any when uid is "": sandboxes,
@@ -117,6 +116,3 @@ func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
-
-// ready tells whether a sandbox is in the state of that name.
-func ready(s *runtimeapi.PodSandbox) bool { return s.State == runtimeapi.PodSandboxState_SANDBOX_READY }
