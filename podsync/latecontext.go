@@ -13,7 +13,6 @@ import (
 // do never wait, and that is nearly every run. Safe for concurrent use.
 type lateContext struct {
 	parent context.Context
-	values context.Context // where values come from before it is made
 	// hard, of the context of a run, is the part that a newer version does not end.
 	hard     *lateContext
 	detached bool
@@ -31,15 +30,12 @@ type lateContext struct {
 var _ context.Context = (*lateContext)(nil)
 
 func newLateContext(parent context.Context) *lateContext {
-	return &lateContext{parent: parent, values: parent}
+	return &lateContext{parent: parent}
 }
 
 // newStageContext returns the context of a stage that began at that time.
 func newStageContext(run context.Context, detached bool, began time.Time, timeout time.Duration) *lateContext {
-	c := newLateContext(run)
-	if detached {
-		c.detached, c.values = true, context.WithoutCancel(run)
-	}
+	c := &lateContext{parent: run, detached: detached}
 	if timeout > 0 {
 		c.deadline = began.Add(timeout)
 	}
@@ -145,8 +141,12 @@ func (c *lateContext) Value(key any) any {
 	c.mu.Lock()
 	ctx := c.made
 	c.mu.Unlock()
-	if ctx == nil {
-		ctx = c.values
+	switch {
+	case ctx != nil:
+	case c.detached:
+		ctx = context.WithoutCancel(c.parent)
+	default:
+		ctx = c.parent
 	}
 	return ctx.Value(key)
 }

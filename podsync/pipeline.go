@@ -148,7 +148,7 @@ func (p *Pipeline) runGroup(ctx context.Context, st step, views []Sync) Outcome 
 	}
 	var wg sync.WaitGroup
 	for i := 1; i < len(outs); i++ {
-		wg.Go(func() { run(i) })
+		wg.Go(func() { growStack(i); run(i) })
 	}
 	run(0)
 	wg.Wait()
