@@ -13,7 +13,7 @@ REAL := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 help:
 	@echo "make run      run the demo pod of examples/manifests on a real, private containerd (root, Linux)"
 	@echo "make test     all tests; with root on Linux also those on a real containerd"
-	@echo "make bench    benchmarks"
+	@echo "make bench    benchmarks, and pod starts against the runtime's own floor"
 	@echo "make runtime  build the pinned containerd, runc and CNI plugins into .bin"
 	@echo "make clean    remove .bin"
 
@@ -46,6 +46,7 @@ test: $(if $(REAL),runtime)
 
 bench: $(if $(REAL),runtime)
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./internal/bench $(ARGS)
 
 clean:
 	rm -rf $(BIN)
