@@ -64,9 +64,6 @@ func startAgent(ctx context.Context, o options, node *realruntime.Containerd, a 
 	if o.log != "" {
 		args = append(args, "-v", "2")
 	}
-	if o.pprof != "" {
-		args = append(args, "--pprof", o.pprof)
-	}
 	a.process, err = realruntime.StartProcess(realruntime.ProcessSpec{Path: o.agent, Args: args, Env: os.Environ(), Stdout: a.log, Stderr: a.log})
 	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)

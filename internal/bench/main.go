@@ -33,7 +33,6 @@ type options struct {
 	settle time.Duration // after a burst, before that
 	agent  string        // the program; "" builds examples/edgeagent
 	log    string        // a file for the agent's log, which then has each stage
-	pprof  string        // address on which the agent serves profiles
 	strict bool          // a miss is an error
 	noop   bool          // run that benchmark
 	only   string        // one part; "" is all
@@ -68,7 +67,6 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&quick, "quick", false, "one round and a short idle time: a first impression")
 	fs.StringVar(&o.agent, "agent", "", "the agent program; default: examples/edgeagent, built now")
 	fs.StringVar(&o.log, "log", "", "file for the agent's log, with each stage of each pod; logging costs time")
-	fs.StringVar(&o.pprof, "pprof", "", "address on which the agent is to serve net/http/pprof")
 	fs.BoolVar(&o.strict, "strict", false, "exit with 1 when a figure misses its target")
 	fs.BoolVar(&o.noop, "noop", true, "run the benchmark of a sync that has nothing to do")
 	fs.StringVar(&o.only, "only", "", "one part alone: start, burst or idle")
