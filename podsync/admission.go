@@ -92,7 +92,7 @@ func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
 	a.mu.Lock()
 	w.hard = hard
 	a.mu.Unlock()
-	r.log, r.events = a.logger(w, PhaseAdmit), a.recorder(w)
+	r.log, r.events = a.logger(w, r.pod, PhaseAdmit), a.recorder(w)
 	s, o := a.runPhase(hard, PhaseAdmit, r)
 	refused := o.kind == KindReject || o.kind == KindFail
 	couldRun := s.Runtime().CouldRun()

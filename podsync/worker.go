@@ -192,7 +192,7 @@ func (a *Agent) topicsOf(w *worker) map[Topic]uint64 {
 
 // run is one run of one phase, outside of the lock.
 func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
-	r.log, r.events = a.logger(w, ph), a.recorder(w)
+	r.log, r.events = a.logger(w, r.pod, ph), a.recorder(w)
 	s, o := a.runPhase(ctx, ph, r)
 	if a.cfg.Reporter != nil && o.kind != KindCanceled {
 		a.cfg.Reporter.Ended(ctx, s, ph, o)
@@ -205,11 +205,11 @@ func (a *Agent) run(ctx context.Context, w *worker, ph Phase, r *syncRun) {
 	a.startLocked(w)
 }
 
-// logger returns the logger of the worker's runs of a phase. Called by whoever
-// made the worker busy.
-func (a *Agent) logger(w *worker, ph Phase) *slog.Logger {
+// logger returns the logger of the worker's runs of a phase; no update changes
+// the pod's name. Called by whoever made the worker busy.
+func (a *Agent) logger(w *worker, pod *corev1.Pod, ph Phase) *slog.Logger {
 	if w.log == nil || w.logPhase != ph {
-		w.log, w.logPhase = a.log.With("pod", w.pod.Namespace+"/"+w.pod.Name, "uid", w.uid, "phase", ph), ph
+		w.log, w.logPhase = a.log.With("pod", pod.Namespace+"/"+pod.Name, "uid", w.uid, "phase", ph), ph
 	}
 	return w.log
 }
