@@ -118,8 +118,8 @@ func (n *node) start() *node {
 	}
 	ctx, cancel := context.WithCancel(n.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
 	n.agent = a
+	go func() { done <- a.Run(ctx) }()
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -197,6 +197,7 @@ func TestAgentOutcomes(t *testing.T) {
 			t.Errorf("Explain = %v", e)
 		}
 		time.Sleep(90 * time.Second)
+		synctest.Wait()
 		if len(at) < 5 || at[0] != 0 || at[1] != 30*time.Second || at[2]+time.Second < at[1]+10*time.Second || at[2] > at[1]+15*time.Second ||
 			at[3]+time.Second < at[2]+20*time.Second || at[3] > at[2]+30*time.Second || at[4] != at[3] {
 			t.Errorf("runs at %v", at)
