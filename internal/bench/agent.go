@@ -150,6 +150,9 @@ func (a *agent) start(ctx context.Context, uids []types.UID) (time.Duration, err
 		}
 	}
 	last, err := a.events.wait(ctx, uids)
+	if errors.Is(err, context.Canceled) {
+		return 0, err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("pods of the agent: %w; the end of its log:\n%s", err, tail(a.log.Name()))
 	}
@@ -173,6 +176,9 @@ func (a *agent) remove(ctx context.Context, uids []types.UID) (time.Duration, er
 		return len(left) == 0, err
 	})
 	took := time.Since(began)
+	if errors.Is(err, context.Canceled) {
+		return took, err
+	}
 	if err != nil {
 		return took, fmt.Errorf("%w; the end of its log:\n%s", err, tail(a.log.Name()))
 	}

@@ -85,7 +85,9 @@ func measure(ctx context.Context, o options, p *progress, r *results) (err error
 	err = b.rounds(ctx)
 	select {
 	case <-over:
-		err = errors.Join(err, ev.err)
+		if ctx.Err() == nil {
+			err = errors.Join(err, ev.err)
+		}
 	default:
 	}
 	return err
