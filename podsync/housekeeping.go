@@ -7,16 +7,17 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // cleanup removes what a pod left on the node that no source has any more, and
 // then forgets it. Nothing gives up: what fails is tried again.
-func (a *Agent) cleanup(w *worker) {
+func (a *Agent) cleanup(w *worker, pod *corev1.Pod) {
 	ctx := a.ctx
 	var errs []error
-	if w.pod != nil {
-		errs = append(errs, a.pipes.Admit.Undo(ctx, newSync(w.pod)))
+	if pod != nil {
+		errs = append(errs, a.pipes.Admit.Undo(ctx, newSync(pod)))
 	}
 	for _, c := range a.cfg.Cleaners {
 		if err := c.Remove(ctx, w.uid); err != nil {

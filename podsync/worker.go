@@ -152,7 +152,8 @@ func (a *Agent) startLocked(w *worker) {
 	w.pending, w.busy = "", true
 	w.stopTimer()
 	if w.state == stateCleanup {
-		a.wg.Go(func() { a.cleanup(w) })
+		pod := w.pod // an update may come meanwhile
+		a.wg.Go(func() { a.cleanup(w, pod) })
 		return
 	}
 	soft, hard := newRunContext(a.ctx)
