@@ -59,9 +59,9 @@ func parse(args []string) (options, error) {
 	var quick bool
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.IntVar(&o.rounds, "rounds", 3, "rounds of everything")
-	fs.IntVar(&o.single, "single", 10, "pods started one after another in each round, on each side")
+	fs.IntVar(&o.single, "single", 8, "pods started one after another in each round, on each side")
 	fs.IntVar(&o.pods, "pods", 50, "pods of a burst")
-	fs.DurationVar(&o.idle, "idle", 25*time.Second, "how long the agent is watched at rest")
+	fs.DurationVar(&o.idle, "idle", 20*time.Second, "how long the agent is watched at rest")
 	fs.DurationVar(&o.settle, "settle", 12*time.Second, "how long the agent is left alone before that")
 	levels := fs.String("in-flight", "1,2,4,8,16", "how many calls the floor has in flight in a burst; later rounds try the two best")
 	fs.BoolVar(&quick, "quick", false, "one round and a short idle time: a first impression")
