@@ -70,7 +70,8 @@ type Agent struct {
 	queue    []*worker            // waiting for admission
 	admitNow chan struct{}
 	// restored holds the pods that the runtime had when the agent started and
-	// that no source has claimed yet; nil until the runtime was asked.
+	// that no source has claimed yet, and whether containers of them could run;
+	// nil until the runtime was asked.
 	restored  map[types.UID]bool
 	holdUntil time.Time
 	tidyNow   chan struct{}
@@ -238,12 +239,17 @@ func (a *Agent) foundInRuntime(pods []*RuntimePod) {
 	defer a.mu.Unlock()
 	a.restored = make(map[types.UID]bool, len(pods))
 	for _, p := range pods {
-		a.restored[p.UID] = true
+		a.restored[p.UID] = p.ContainersCouldRun()
 	}
 	for uid, w := range a.workers {
-		if a.restored[uid] {
-			w.restored = true
-			delete(a.restored, uid)
+		running, ok := a.restored[uid]
+		if !ok {
+			continue
+		}
+		delete(a.restored, uid)
+		w.restored = true
+		if w.state == stateTerminating {
+			w.holds = running // it came to be stopped before this was known
 		}
 	}
 	a.holdUntil = time.Now().Add(a.cfg.RestoreHold)

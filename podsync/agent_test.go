@@ -782,3 +782,42 @@ func TestEventsAreToldOnce(t *testing.T) {
 		n.stop()
 	})
 }
+
+// A pod that had ended before a restart holds nothing, though its sandbox is
+// still there: the pod that ran beside it keeps its place.
+func TestCase_ADM_03_EndedPodsHoldNothingAfterARestart(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			done := podsynctest.Pod(podsynctest.Named("done"))
+			done.Status.Phase = corev1.PodSucceeded
+			n := newNode(t, newFeed("api", done, podsynctest.Pod()))
+			state := podsync.ContainerExited
+			if running {
+				state = podsync.ContainerRunning // ADM-02: it counts while it stops
+			}
+			n.cfg.Runtime = &view{pods: map[types.UID]*podsync.RuntimePod{
+				"done-uid": {UID: "done-uid", Sandboxes: []*podsync.RuntimeSandbox{{ID: "s", Ready: true}}, Containers: []*podsync.RuntimeContainer{{Name: "app", State: state}}},
+				"web-uid":  {UID: "web-uid"},
+			}}
+			n.cfg.Plan.Terminating = n.stage(podsync.PhaseTerminating, func(ctx context.Context, _ *podsync.Sync) podsync.Outcome {
+				<-ctx.Done()
+				return podsync.FromErr(ctx.Err())
+			})
+			var seen []int
+			n.cfg.Plan.Admit = n.stage(podsync.PhaseAdmit, func(_ context.Context, s *podsync.Sync) podsync.Outcome {
+				seen = append(seen, len(s.Admitted()))
+				return podsync.Continue()
+			})
+			n.start()
+			synctest.Wait()
+			want := 0
+			if running {
+				want = 1
+			}
+			if !slices.Equal(seen, []int{want}) {
+				t.Errorf("containers running %v: admitted seen %v, want [%d]", running, seen, want)
+			}
+			n.stop()
+		})
+	}
+}

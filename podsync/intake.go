@@ -141,8 +141,8 @@ func (a *Agent) addLocked(source string, p *corev1.Pod) {
 	}
 	a.arrivals++
 	w := &worker{uid: p.UID, pod: prepared(p), source: source, fullName: fullName(p), arrival: a.arrivals, since: time.Now()}
-	if a.restored[p.UID] {
-		w.restored = true
+	if running, ok := a.restored[p.UID]; ok {
+		w.restored, w.ran = true, running
 		delete(a.restored, p.UID)
 	}
 	a.workers[p.UID] = w
@@ -169,13 +169,13 @@ func fullName(p *corev1.Pod) string {
 func (a *Agent) beginLocked(w *worker) {
 	switch {
 	case w.pod.DeletionTimestamp != nil:
-		w.holds = w.restored
+		w.holds = w.ran
 		w.state = stateSync // so that what may run of it is stopped
 		a.terminateLocked(w, Termination{Deleted: true}, nil)
 	case a.ended(w.pod):
 		// Its life was over before this process began: it is judged no more, and
 		// only stopped in case something of it still runs.
-		w.holds = w.restored
+		w.holds = w.ran
 		w.state = stateSync
 		a.terminateLocked(w, Termination{}, nil)
 	default:

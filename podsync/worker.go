@@ -56,6 +56,7 @@ type worker struct {
 	fullName string
 	arrival  uint64
 	restored bool
+	ran      bool // containers of it could run when the agent started
 	state    state
 	// holds tells whether the pod counts in admission: from its admission until
 	// nothing of it can run.

@@ -43,9 +43,7 @@ func TestOnANode(t *testing.T) {
 			t.Errorf("rejected with %q: %q", st.Reason, st.Message)
 		}
 		synctest.Wait()
-		if !n.Events.Has("kiosk", "LicenseMissing") {
-			t.Errorf("no event of the rejection among %q", n.Events.All())
-		}
+		n.WaitEvent("kiosk", "LicenseMissing")
 		if l := n.Leftovers("kiosk-uid"); len(l) > 0 {
 			t.Errorf("the rejected pod left %v", l)
 		}

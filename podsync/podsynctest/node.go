@@ -232,6 +232,18 @@ func (n *Node) WaitRunning(uid types.UID) corev1.PodStatus {
 	return n.Wait(uid, Ready)
 }
 
+// WaitEvent waits until there was an event of that reason about the pod of that
+// name, or fails the test. A pod's status may be told before its event is.
+func (n *Node) WaitEvent(name, reason string) {
+	n.t.Helper()
+	n.eventually(func() error {
+		if n.Events.Has(name, reason) {
+			return nil
+		}
+		return fmt.Errorf("no event %s about %s among: %v", reason, name, n.Events.All())
+	})
+}
+
 // Ready tells whether the pod runs with all its containers ready.
 func Ready(s corev1.PodStatus) bool {
 	for _, c := range s.Conditions {

@@ -181,9 +181,7 @@ func TestRejectedPodLeavesNothing(t *testing.T) {
 	if l := n.Leftovers("web-uid"); len(l) > 1 { // its status file
 		t.Errorf("left over: %v", l)
 	}
-	if !n.Events.Has("web", "LicenseMissing") {
-		t.Errorf("events: %v", n.Events.All())
-	}
+	n.WaitEvent("web", "LicenseMissing")
 	n.Delete("web-uid")
 	n.WaitGone("web-uid")
 }
@@ -236,9 +234,7 @@ func TestCase_NET_08_NetworkComesLate(t *testing.T) {
 	n.Wait("p-uid", func(s corev1.PodStatus) bool {
 		return s.Phase == corev1.PodPending && len(s.ContainerStatuses) == 1 && s.ContainerStatuses[0].State.Waiting != nil
 	})
-	if !n.Events.Has("p", "NetworkNotReady") {
-		t.Errorf("events: %v", n.Events.All())
-	}
+	n.WaitEvent("p", "NetworkNotReady")
 	rt.SetNetworkReady(true, "", "")
 	n.WaitRunning("p-uid")
 }
