@@ -88,7 +88,11 @@ func (l *life) Pods(context.Context) ([]types.UID, error) { return nil, nil }
 // of a pod at a time, phases only forward, grace only shrinks, and in the end
 // the pods are what the sources last said.
 func TestAgentProperties(t *testing.T) {
+	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
+		if checks++; checks > propertyChecks {
+			return
+		}
 		type step struct {
 			what, pod, n int
 		}
