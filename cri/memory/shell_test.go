@@ -33,7 +33,7 @@ func TestCommands(t *testing.T) {
 		{"echo|hello|world", ends(0, 0, "hello world")},
 		{"httpd|-f", forever()},
 		{"/bin/sh|-c|echo ready; sleep 2 && exit 3", ends(2*time.Second, 3, "ready")},
-		{"sh|-ec|echo 'a; b' > /work/x\ncp a b", ends(0, 0)},
+		{"sh|-ec|echo 'a; b' > /data/x\ncp a b", ends(0, 0)},
 		{"sh|-c|false && echo no; echo \"yes\"", ends(0, 0, "yes")},
 		{"sh|-c|false", ends(0, 1)},
 		{"sh|-c|set -e; false; echo no", ends(0, 1)},
