@@ -23,6 +23,7 @@ import (
 	"github.com/podsync/sdk/cri/images"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/admit"
+	"github.com/podsync/sdk/podsync/store"
 	"github.com/podsync/sdk/status"
 	"github.com/podsync/sdk/volumes"
 )
@@ -72,6 +73,10 @@ type Config struct {
 	Unprivileged bool
 	// StatusSinks are where statuses are written; none keeps them in memory.
 	StatusSinks []status.Sink
+
+	// Store keeps what must outlive the process. nil: nothing does, beside what the
+	// runtime, the directories and the sinks know.
+	Store store.Store
 
 	// Kubelet-like settings of containers: DNS, seccomp and so on. Name, IPs,
 	// capacity and logs root are taken from above.
