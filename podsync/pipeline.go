@@ -32,6 +32,8 @@ type place struct {
 	run  StageFunc
 	// undo is nil unless the stage can be undone.
 	undo Undoer
+	// prompt is nil unless the stage can say that a run will not block.
+	prompt Prompt
 	// sem holds a token for each pod in the stage; nil without a limit.
 	sem chan struct{}
 }
@@ -58,8 +60,12 @@ func newPipeline(b *Builder, spans []span) *Pipeline {
 		pl := place{slot: &c, info: StageInfo{Phase: b.phase, Name: sl.name, Index: i}}
 		pl.undo, _ = sl.stage.(Undoer)
 		pl.run = sl.stage.Run
-		for _, m := range slices.Backward(slices.Concat(b.wraps, sl.wraps)) {
+		wraps := slices.Concat(b.wraps, sl.wraps)
+		for _, m := range slices.Backward(wraps) {
 			pl.run = m(pl.info, pl.run)
+		}
+		if len(wraps) == 0 && sl.limit == 0 {
+			pl.prompt, _ = sl.stage.(Prompt)
 		}
 		if sl.limit > 0 {
 			pl.sem = make(chan struct{}, sl.limit)
@@ -146,17 +152,42 @@ func (p *Pipeline) runGroup(ctx context.Context, st step, views []Sync) Outcome 
 		}
 		outs[i] = o
 	}
+	// One of those that may block runs here, the others get goroutines; those
+	// that will not block run here while the others are under way.
 	var wg sync.WaitGroup
-	for i := 1; i < len(outs); i++ {
-		wg.Go(func() { growStack(i); run(i) })
+	here, prompt := -1, make([]int, 0, 8)
+	for i := range outs {
+		switch pl := &p.places[st.from+i]; {
+		case pl.prompt != nil && isPrompt(pl.prompt, &views[st.from+i]):
+			prompt = append(prompt, i)
+		case here < 0:
+			here = i
+		default:
+			wg.Go(func() { growStack(i); run(i) })
+		}
 	}
-	run(0)
+	for _, i := range prompt {
+		run(i)
+	}
+	if here >= 0 {
+		run(here)
+	}
 	wg.Wait()
 	res := outs[0]
 	for _, o := range outs[1:] {
 		res = merge(res, o)
 	}
 	return res
+}
+
+// isPrompt asks the stage; one that panics is not prompt, and Run's panic is told.
+func isPrompt(st Prompt, v *Sync) (prompt bool) {
+	defer func() {
+		if recover() != nil {
+			prompt = false
+		}
+	}()
+	return st.Prompt(v)
 }
 
 // merge joins the outcomes of two stages that ran side by side: the higher kind

@@ -341,6 +341,57 @@ func TestGroupSiblings(t *testing.T) {
 	})
 }
 
+// prompt is a stage that says that it will not block.
+type prompt struct {
+	podsync.Stage
+	ask func() bool
+}
+
+func (p prompt) Prompt(*podsync.Sync) bool { return p.ask() }
+
+// A prompt member of a group runs beside those that are not, and whatever it
+// says: each member runs once, and a panic of the question is no panic of the run.
+func TestGroupPrompt(t *testing.T) {
+	yes := func() bool { return true }
+	for _, tc := range []struct {
+		name string
+		ask  func() bool
+		opts []podsync.StageOption
+	}{
+		{"prompt", yes, nil},
+		{"not prompt", func() bool { return false }, nil},
+		{"panics", func() bool { panic("no") }, nil},
+		{"with a middleware", yes, []podsync.StageOption{podsync.Wrap(func(_ podsync.StageInfo, next podsync.StageFunc) podsync.StageFunc { return next })}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				met := make(chan bool)
+				var slow, quick int
+				p := build(t, podsync.NewBuilder(podsync.PhaseSync).
+					Append(prompt{stage("quick", func(context.Context, *podsync.Sync) podsync.Outcome {
+						quick++
+						return podsync.Skip("Nothing")
+					}), tc.ask}, tc.opts...).
+					Append(stage("slow", func(context.Context, *podsync.Sync) podsync.Outcome {
+						slow++
+						<-met
+						return podsync.Continue()
+					})).
+					Append(stage("other", func(context.Context, *podsync.Sync) podsync.Outcome {
+						met <- true // only beside slow
+						return podsync.Continue()
+					})).Parallel("g", "quick", "slow", "other"))
+				if o := p.Run(t.Context(), podsync.NewSync(podsynctest.Pod())); o.Kind() != podsync.KindContinue {
+					t.Errorf("outcome = %v", o)
+				}
+				if slow != 1 || quick != 1 {
+					t.Errorf("slow ran %d times, quick %d; want one each", slow, quick)
+				}
+			})
+		})
+	}
+}
+
 func TestPhasesThatCannotGiveUp(t *testing.T) {
 	for _, ph := range []podsync.Phase{podsync.PhaseTerminating, podsync.PhaseTerminated} {
 		for _, o := range []podsync.Outcome{podsync.Reject("No", "no"), podsync.Fail("No", nil)} {

@@ -84,6 +84,16 @@ type Undoer interface {
 	Undo(ctx context.Context, s *Sync) error
 }
 
+// Prompt is a Stage that can tell when its Run will return at once. In a group
+// such a stage gets no goroutine for that run: to start one and wait for it
+// costs more than most runs of a pod that is as it should be.
+type Prompt interface {
+	// Prompt reports whether Run would neither block nor do I/O for this pod
+	// now. It must not do so either; in doubt it returns false. It is called
+	// right before Run, and not for a stage with a Limit or in a Middleware.
+	Prompt(s *Sync) bool
+}
+
 // StageFunc is the Run of a stage as a function.
 type StageFunc func(ctx context.Context, s *Sync) Outcome
 

@@ -25,11 +25,16 @@ const ReasonPullSecret = "FailedToRetrieveImagePullSecret"
 
 type pullSecrets struct{ objects podsync.Objects }
 
+var _ podsync.Prompt = pullSecrets{}
+
 func (pullSecrets) Name() string { return podsync.StagePullSecrets }
 
 func (pullSecrets) Declare() podsync.Deps {
 	return podsync.Deps{Provides: []podsync.AnyKey{podsync.PullSecrets, podsync.MissingPullSecrets}}
 }
+
+// Prompt implements podsync.Prompt: most pods name no secret.
+func (pullSecrets) Prompt(s *podsync.Sync) bool { return len(s.Pod().Spec.ImagePullSecrets) == 0 }
 
 func (st pullSecrets) Run(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 	pod := s.Pod()
