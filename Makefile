@@ -8,11 +8,12 @@ export PODSYNC_BIN := $(BIN)
 # Real parts need Linux and root; elsewhere the in-memory runtime does.
 REAL := $(shell [ "$$(uname -s)" = Linux ] && [ "$$(id -u)" = 0 ] && echo yes)
 
-.PHONY: help runtime run test bench clean
+.PHONY: help runtime run test cluster test-cluster bench clean
 
 help:
 	@echo "make run      run the demo pod of examples/manifests on a real, private containerd (root, Linux)"
 	@echo "make test     all tests; with root on Linux also those on a real containerd"
+	@echo "make test-cluster  the tests that need a real API server; builds etcd and Kubernetes at first"
 	@echo "make bench    benchmarks, and pod starts against the runtime's own floor"
 	@echo "make runtime  build the pinned containerd, runc and CNI plugins into .bin"
 	@echo "make clean    remove .bin"
@@ -31,7 +32,7 @@ run: $(if $(REAL),runtime)
 # What runs on a real containerd goes alone, one package after another: those
 # tests look at the whole machine for what they might have left.
 REALPKGS := ./internal/realruntime/... ./internal/e2e/...
-UNITPKGS = $$($(GO) list ./... | grep -v -e /internal/realruntime -e /internal/e2e)
+UNITPKGS = $$($(GO) list ./... | grep -v -e /internal/realruntime -e /internal/e2e -e /internal/controlplane)
 
 test: $(if $(REAL),runtime)
 	@echo "format and vet"
@@ -43,6 +44,17 @@ test: $(if $(REAL),runtime)
 	@{ $(GO) test -race -json -timeout 10m $(UNITPKGS); \
 	   $(GO) test -race -json -timeout 20m -p 1 $(REALPKGS); \
 	   cd tools && $(GO) test -json ./cmd/...; } | $(GO) run ./internal/testsummary -expect .ci/expected-skips
+
+# The control plane takes some ten minutes to build when nothing is cached, so
+# its tests stand apart from make test.
+cluster:
+	@tools/build-cluster.sh $(BIN)/cluster
+
+CLUSTERPKGS := ./internal/controlplane/...
+
+test-cluster: cluster
+	@echo "tests against a real API server"
+	@$(GO) test -race -json -timeout 20m -p 1 $(CLUSTERPKGS) | $(GO) run ./internal/testsummary -expect .ci/expected-skips
 
 bench: $(if $(REAL),runtime)
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -6,9 +6,11 @@
 //
 //	podsync              Stage, Outcome, Pipeline, Sync, Agent: the core
 //	podsync/node         the standard parts, put together
+//	podsync/node/cluster the node as one of an API server
 //	podsync/admit        admission stages
 //	podsync/source       where pods come from: a directory, HTTP, memory
 //	podsync/objects      config maps and secrets from a directory or memory
+//	podsync/store        what outlives the process
 //	podsync/podspec      defaults and validity of pods
 //	podsync/podsynctest  the test kit
 //	podsync/tracing      OpenTelemetry spans; podsync/metrics: Prometheus

@@ -35,7 +35,7 @@ func conditions(in *Input, s *corev1.PodStatus) []corev1.PodCondition {
 	prev := in.previous().Conditions
 	out := make([]corev1.PodCondition, 0, len(in.Pod.Status.Conditions)+7)
 	for i := range in.Pod.Status.Conditions {
-		if c := &in.Pod.Status.Conditions[i]; !ownedCondition(c.Type) {
+		if c := &in.Pod.Status.Conditions[i]; !OwnsCondition(c.Type) {
 			out = append(out, *c)
 		}
 	}
@@ -60,8 +60,9 @@ func conditions(in *Input, s *corev1.PodStatus) []corev1.PodCondition {
 	return out
 }
 
-// ownedCondition tells whether a condition is the agent's to write.
-func ownedCondition(t corev1.PodConditionType) bool {
+// OwnsCondition tells whether a condition of a pod is the agent's to write, as
+// with the kubelet. All others are foreign and are left as they are.
+func OwnsCondition(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
 		corev1.PodReadyToStartContainers, corev1.DisruptionTarget, corev1.AllContainersRestarting,

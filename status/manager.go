@@ -213,6 +213,30 @@ func (m *Manager) Wait(ctx context.Context, uid types.UID, ok func(corev1.PodSta
 	}
 }
 
+// Resend has the pod's status written again although it did not change: a place
+// for it was found, or somebody else wrote to it. It returns at once; a pod that
+// is not known is left alone.
+func (m *Manager) Resend(uid types.UID) {
+	m.mu.RLock()
+	e := m.entries[uid]
+	m.mu.RUnlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	known := e.status != nil && !e.gone
+	if known {
+		e.version = m.version.Add(1)
+	}
+	e.mu.Unlock()
+	if !known {
+		return
+	}
+	for _, w := range m.writers {
+		w.changed(uid)
+	}
+}
+
 // Restore takes over what the sinks that are Loaders hold, so that the pods'
 // next statuses go on from there. Call it once, before any pod is published. What
 // cannot be loaded is in the error and keeps nothing else from being used.

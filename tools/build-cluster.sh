@@ -21,8 +21,9 @@ fi
 : >"$log"
 
 export GOFLAGS="${GOFLAGS:-} -mod=readonly -trimpath -buildvcs=false" GOWORK=off CGO_ENABLED=0
-version=$(sed -n 's|^require k8s.io/kubernetes \(v.*\)|\1|p' "$tools/controlplane/go.mod")
+version=$(sed -n "s|^.*k8s.io/kubernetes \(v[^ ]*\).*|\1|p" "$tools/controlplane/go.mod" | head -n 1)
 etcd=$(sed -n "s|^.*go.etcd.io/etcd/server/v3 \(v[^ ]*\).*|\1|p" "$tools/etcd/go.mod" | head -n 1)
+[ -n "$version" ] && [ -n "$etcd" ] || { echo "build-cluster: the pins cannot be read" >&2; exit 1; }
 minor=${version#v1.}
 minor=${minor%%.*}
 flags=

@@ -16,6 +16,7 @@ type flags struct {
 	RuntimeEndpoint string
 	RuntimeTimeout  time.Duration
 	PullTimeout     time.Duration
+	Kubeconfig      string
 	Manifests       string
 	Objects         string
 	RootDir         string
@@ -40,7 +41,8 @@ func parseFlags(args []string) (flags, error) {
 	fs.StringVar(&f.RuntimeEndpoint, "runtime-endpoint", "", `CRI server, "unix:///path"; "memory" is a runtime inside the process, for trials; default: the first socket of containerd, CRI-O or cri-dockerd that is there`)
 	fs.DurationVar(&f.RuntimeTimeout, "runtime-request-timeout", 2*time.Minute, "how long a call to the runtime may take, image pulls and streams apart; a sandbox may take twice as long")
 	fs.DurationVar(&f.PullTimeout, "image-pull-timeout", 0, "how long an image pull may take (default: as long as the runtime lets it, which watches for progress)")
-	fs.StringVar(&f.Manifests, "manifests", "", "directory of pod manifests, YAML or JSON, one or many documents a file (required)")
+	fs.StringVar(&f.Manifests, "manifests", "", "directory of pod manifests, YAML or JSON, one or many documents a file (required without --kubeconfig)")
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "also be a node of this API server: take pods from it and report to it")
 	fs.StringVar(&f.Objects, "objects", "", "directory of ConfigMap and Secret manifests that the pods refer to")
 	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podsync", "directory of pod directories, volumes and statuses")
 	fs.StringVar(&f.LogsDir, "logs-dir", "", "directory of pod logs (default ROOT-DIR/logs)")
@@ -63,8 +65,8 @@ func parseFlags(args []string) (flags, error) {
 
 func (f *flags) complete() error {
 	var errs []error
-	if f.Manifests == "" {
-		errs = append(errs, errors.New("--manifests is required: the directory of pod manifests"))
+	if f.Manifests == "" && f.Kubeconfig == "" {
+		errs = append(errs, errors.New("--manifests is required, the directory of pod manifests, or --kubeconfig"))
 	}
 	switch f.CgroupDriver {
 	case "auto", "cgroupfs", "systemd":
@@ -74,7 +76,7 @@ func (f *flags) complete() error {
 	if f.RuntimeTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--runtime-request-timeout is %s; it must be more than 0", f.RuntimeTimeout))
 	}
-	for _, p := range []*string{&f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
+	for _, p := range []*string{&f.Kubeconfig, &f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
 		if *p == "" {
 			continue
 		}

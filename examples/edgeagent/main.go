@@ -1,5 +1,5 @@
 // Edgeagent is a node agent made of the SDK's parts: it runs the pods of a
-// directory of manifests on a CRI runtime, with no API server.
+// directory of manifests on a CRI runtime, with no API server or with one.
 //
 //	edgeagent --runtime-endpoint memory --manifests ./manifests --root-dir /tmp/edge
 package main

@@ -58,7 +58,6 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Name: f.NodeName, IPs: f.NodeIPs, Labels: f.Labels, Capacity: node.HostCapacity(f.RootDir),
 		Root: f.RootDir, LogsRoot: f.LogsDir,
 		Runtime: be.runtime, Images: be.images, RuntimeName: be.name, Cgroups: cg, Unprivileged: be.memory != nil,
-		Sources:     []podsync.Source{&source.Dir{Path: f.Manifests, Node: f.NodeName, Logger: log}},
 		StatusSinks: []status.Sink{&status.FileSink{Dir: filepath.Join(f.RootDir, "status")}},
 		CRI: cri.Options{
 			Adopt: f.Adopt, CallTimeout: f.RuntimeTimeout,
@@ -67,13 +66,23 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Agent:  podsync.Config{Bus: bus, Events: podsync.LogEvents(log), ObserveRun: m.Run, Housekeeping: f.Housekeeping},
 		Logger: log,
 	}
+	if f.Manifests != "" {
+		cfg.Sources = append(cfg.Sources, &source.Dir{Path: f.Manifests, Node: f.NodeName, Logger: log})
+	}
 	if f.Objects != "" {
 		cfg.Objects = objs
+	}
+	cl, err := join(f, &cfg, log)
+	if err != nil {
+		return err
 	}
 	cfg.Containers.ClusterDNS, cfg.Containers.ClusterDomain = f.ClusterDNS, f.ClusterDomain
 	n, err := node.New(cfg)
 	if err != nil {
 		return err
+	}
+	if cl != nil {
+		cl.Attach(n)
 	}
 	n.Plan.Observe(podsync.LogStages(nil), m.Stage)
 	agent, err := n.Build()
@@ -88,6 +97,9 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	parts := []func(context.Context) error{n.Run}
 	if f.Objects != "" {
 		parts = append(parts, objs.Run)
+	}
+	if cl != nil {
+		parts = append(parts, cl.Run)
 	}
 	if f.Listen != "" {
 		parts = append(parts, func(ctx context.Context) error { return serve(ctx, f.Listen, n, m, log) })

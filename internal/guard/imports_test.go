@@ -76,7 +76,8 @@ func TestHeavyDependencies(t *testing.T) {
 		{".", nil, "k8s.io/kubernetes", "it is not made to be imported"},
 		{".", nil, "k8s.io/client-go/kubernetes", "the core and the CRI path do not link the typed clients"},
 		{".", nil, "github.com/containerd/containerd", "runtimes are reached over CRI"},
-		{"podsync", []string{"podsync/node", "podsync/podsynctest"}, "k8s.io/client-go", "the core works without an API server"},
+		{"podsync", []string{"podsync/node", "podsync/podsynctest", "podsync/kubeclient", "podsync/source/apiserver", "podsync/objects/apiserver"},
+			"k8s.io/client-go", "the core works without an API server"},
 		{"podsync", []string{"podsync/node", "podsync/podsynctest", "podsync/metrics"}, "github.com/prometheus", "package podsync/metrics is for that"},
 		{"podsync", []string{"podsync/node", "podsync/podsynctest", "podsync/tracing"}, "go.opentelemetry.io", "package podsync/tracing is for that"},
 	} {

@@ -63,6 +63,8 @@ type Config struct {
 	Sources []podsync.Source
 	// Objects are the config maps and secrets that pods refer to. nil: none exist.
 	Objects podsync.Objects
+	// Tokens makes service account tokens; nil makes volumes that need one fail.
+	Tokens volumes.TokenSource
 	// Network says whether pods can get a network; nil asks the runtime.
 	Network cni.Checker
 	// Cgroups gives pods their cgroups; nil gives them none.
@@ -147,7 +149,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	var err error
 	n.Volumes, err = volumes.New(volumes.Options{
-		Layout: volumes.Layout{Root: cfg.Root}, Objects: cfg.Objects, Mounter: cfg.Mounter, Unprivileged: cfg.Unprivileged,
+		Layout: volumes.Layout{Root: cfg.Root}, Objects: cfg.Objects, Tokens: cfg.Tokens, Mounter: cfg.Mounter, Unprivileged: cfg.Unprivileged,
 		Allocatable: func() corev1.ResourceList { return n.Node().Status.Allocatable }, Logger: n.log,
 	})
 	if err != nil {
