@@ -6,7 +6,8 @@
 //
 //	podsync              Stage, Outcome, Pipeline, Sync, Agent: the core
 //	podsync/node         the standard parts, put together
-//	podsync/node/cluster the node as one of an API server
+//	podsync/node/cluster the node as one of an API server;
+//	                     podsync/node/kubeletapi serves logs, exec and so on
 //	podsync/admit        admission stages
 //	podsync/source       where pods come from: a directory, HTTP, memory
 //	podsync/objects      config maps and secrets from a directory or memory

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,9 @@ type flags struct {
 	CgroupRoot      string
 	CgroupDriver    string
 	Listen          string
+	TLSCertFile     string
+	TLSKeyFile      string
+	ClientCAFile    string
 	ClusterDNS      []string
 	ClusterDomain   string
 	Adopt           bool
@@ -51,7 +56,10 @@ func parseFlags(args []string) (flags, error) {
 	fs.StringToStringVar(&f.Labels, "labels", nil, "labels of the node, for node selectors: key=value,…")
 	fs.StringVar(&f.CgroupRoot, "cgroup-root", "/", `cgroup below which pods get theirs; "none" gives them none`)
 	fs.StringVar(&f.CgroupDriver, "cgroup-driver", "auto", "cgroupfs, systemd, or auto to ask the runtime")
-	fs.StringVar(&f.Listen, "listen", "", "address of the HTTP API: /healthz, /metrics, /pods, /explain (default: none)")
+	fs.StringVar(&f.Listen, "listen", "", "address of the HTTP API: the kubelet's paths, /healthz, /metrics, /pods, /containerLogs, /exec and so on, and /explain; with --kubeconfig over TLS and only for those whom the API server allows it (default: none)")
+	fs.StringVar(&f.TLSCertFile, "tls-cert-file", "", "certificate of the HTTP API, with --kubeconfig (default: one made at start)")
+	fs.StringVar(&f.TLSKeyFile, "tls-private-key-file", "", "its private key")
+	fs.StringVar(&f.ClientCAFile, "client-ca-file", "", "authority of client certificates for the HTTP API, beside bearer tokens")
 	fs.StringSliceVar(&f.ClusterDNS, "cluster-dns", nil, "name servers of pods with dnsPolicy ClusterFirst")
 	fs.StringVar(&f.ClusterDomain, "cluster-domain", "", "domain of the pods' search list")
 	fs.BoolVar(&f.Adopt, "adopt", false, "also own pods that a kubelet made in this runtime, to take the node over")
@@ -63,8 +71,24 @@ func parseFlags(args []string) (flags, error) {
 	return f, f.complete()
 }
 
+// port is that of the HTTP API, 0 for none.
+func (f flags) port() int32 {
+	_, p, err := net.SplitHostPort(f.Listen)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
 func (f *flags) complete() error {
 	var errs []error
+	if (f.TLSCertFile == "") != (f.TLSKeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file come together"))
+	}
 	if f.Manifests == "" && f.Kubeconfig == "" {
 		errs = append(errs, errors.New("--manifests is required, the directory of pod manifests, or --kubeconfig"))
 	}
@@ -76,7 +100,7 @@ func (f *flags) complete() error {
 	if f.RuntimeTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--runtime-request-timeout is %s; it must be more than 0", f.RuntimeTimeout))
 	}
-	for _, p := range []*string{&f.Kubeconfig, &f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
+	for _, p := range []*string{&f.Kubeconfig, &f.TLSCertFile, &f.TLSKeyFile, &f.ClientCAFile, &f.Manifests, &f.Objects, &f.RootDir, &f.LogsDir} {
 		if *p == "" {
 			continue
 		}

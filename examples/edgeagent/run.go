@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -31,6 +32,7 @@ type backend struct {
 	runtime internalapi.RuntimeService
 	images  internalapi.ImageManagerService
 	name    string
+	version string // "containerd://v2.4.2"
 	driver  string
 	memory  *memory.Runtime // nil unless it is that
 	close   func(context.Context) error
@@ -72,7 +74,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	if f.Objects != "" {
 		cfg.Objects = objs
 	}
-	cl, err := join(f, &cfg, log)
+	cl, err := join(f, &cfg, be.version, log)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		parts = append(parts, cl.Run)
 	}
 	if f.Listen != "" {
-		parts = append(parts, func(ctx context.Context) error { return serve(ctx, f.Listen, n, m, log) })
+		parts = append(parts, func(ctx context.Context) error { return serve(ctx, f, n, m, cl, log) })
 	}
 	return together(ctx, parts)
 }
@@ -129,13 +131,13 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 func connect(ctx context.Context, f flags, log *slog.Logger) (*backend, error) {
 	if f.RuntimeEndpoint == "memory" {
 		rt := memory.New(memory.Options{Logger: log, Rules: []memory.Rule{memory.Commands()}})
-		return &backend{runtime: rt, images: rt, name: "memory", memory: rt, close: func(context.Context) error { rt.Shutdown(); return nil }}, nil
+		return &backend{runtime: rt, images: rt, name: "memory", version: "memory://0", memory: rt, close: func(context.Context) error { rt.Shutdown(); return nil }}, nil
 	}
 	r, err := remote.Dial(ctx, remote.Options{Endpoint: f.RuntimeEndpoint, Timeout: f.RuntimeTimeout, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the container runtime: %w", err)
 	}
-	be := &backend{runtime: r.Runtime(), images: r.Images(), name: r.Version().Runtime, driver: f.CgroupDriver, close: r.Close}
+	be := &backend{runtime: r.Runtime(), images: r.Images(), name: r.Version().Runtime, version: r.Version().Runtime + "://" + strings.TrimPrefix(r.Version().RuntimeVersion, "v"), driver: f.CgroupDriver, close: r.Close}
 	if f.CgroupDriver == "auto" {
 		if be.driver, err = r.CgroupDriver(ctx); err != nil {
 			be.driver = remote.CgroupDriverCgroupfs

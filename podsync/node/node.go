@@ -268,6 +268,32 @@ func (n *Node) volumesInUse(ctx context.Context, uid types.UID) (bool, error) {
 	return slices.Contains(pods, uid), err
 }
 
+// CRI returns the container runtime that the node was given.
+func (n *Node) CRI() internalapi.RuntimeService { return n.cfg.Runtime }
+
+// List returns the pods with the statuses that the node gives them, sorted by
+// namespace and name; none before Build or Run. A pod that is being stopped
+// without its source having said so has a deletion time.
+func (n *Node) List() []*corev1.Pod {
+	if n.agent == nil {
+		return nil
+	}
+	var list []*corev1.Pod
+	for _, p := range n.agent.Pods() {
+		pod := p.Pod.DeepCopy()
+		pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		if st, ok := n.Status.Get(pod.UID); ok {
+			pod.Status = st
+		}
+		if g := p.Explanation.State; pod.DeletionTimestamp == nil && (g == "terminating" || g == "cleanup") {
+			now := metav1.NewTime(p.Explanation.Since)
+			pod.DeletionTimestamp = &now
+		}
+		list = append(list, pod)
+	}
+	return list
+}
+
 // Agent returns the agent, nil before Build or Run.
 func (n *Node) Agent() *podsync.Agent { return n.agent }
 

@@ -3,9 +3,12 @@ package cptest
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/podsync/sdk/cri/memory"
 	"github.com/podsync/sdk/internal/controlplane"
+	"github.com/podsync/sdk/internal/realruntime"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/kubeclient"
 	"github.com/podsync/sdk/podsync/node"
@@ -26,22 +30,26 @@ import (
 	"github.com/podsync/sdk/podsync/source"
 )
 
-// start starts a control plane, or skips.
-func start(t *testing.T, nodes ...string) *controlplane.Cluster {
+// programs is where the control plane's are, or the test is skipped.
+func programs(t *testing.T) string {
 	t.Helper()
-	bin := os.Getenv("PODSYNC_BIN")
-	if bin == "" {
-		bin = "../../../.bin"
-	}
-	bin, err := filepath.Abs(filepath.Join(bin, "cluster"))
+	bin, err := realruntime.LocateBin()
 	if err != nil {
-		t.Fatal(err)
+		t.Skip(err)
 	}
+	bin = filepath.Join(bin, "cluster")
 	for _, p := range controlplane.Programs() {
 		if _, err := os.Stat(filepath.Join(bin, p)); err != nil {
 			t.Skipf("needs the control plane (make cluster): %v", err)
 		}
 	}
+	return bin
+}
+
+// start starts a control plane, or skips.
+func start(t *testing.T, nodes ...string) *controlplane.Cluster {
+	t.Helper()
+	bin := programs(t)
 	c, err := controlplane.Start(t.Context(), controlplane.Config{Bin: bin, Dir: t.TempDir(), Nodes: nodes, Controllers: true, Scheduler: true})
 	if err != nil {
 		t.Fatal(err)
@@ -358,4 +366,26 @@ func TestAgentStartsAgain(t *testing.T) {
 	if !after.Status.StartTime.Equal(before.Status.StartTime) || condition(after, corev1.PodReady).LastTransitionTime != condition(before, corev1.PodReady).LastTransitionTime {
 		t.Error("start time or the time of Ready changed")
 	}
+}
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }
+
+// get returns the status of the answer. The certificate is not what is tested.
+func get(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
 }

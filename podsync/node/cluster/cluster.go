@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,12 +34,20 @@ type Config struct {
 	// Client is how the API server is reached.
 	Client *kubeclient.Client
 	// Node is the configuration of the node; New adds to it a source, a status
-	// sink and a cleaner, and objects and tokens where it has none. Its Name is the Node object's.
+	// sink, a cleaner and a recorder of events, and objects and tokens where it has none. Its Name is the Node object's.
 	Node *node.Config
 	// Describe completes the Node object as it is to be registered. It gets one
 	// with the name, the labels, the taints, capacity, allocatable and addresses of
-	// Node, and a Ready condition that is True. It must be quick. nil: as it is.
+	// Node, what HostInfo says, and conditions by the runtime's and the network's
+	// state. It must be quick. nil: as it is.
 	Describe func(ctx context.Context, n *corev1.Node)
+	// Port is where the node serves the kubelet's API; 0 for not at all.
+	Port int32
+	// Version is what the Node's kubeletVersion says; default "v1.37.0", the
+	// kubelet whose behaviour this is. Other programs judge features by it.
+	Version string
+	// RuntimeVersion is the container runtime's, "containerd://2.4.2".
+	RuntimeVersion string
 	// NoRegister leaves the Node object and its lease to somebody else.
 	NoRegister bool
 	// Logger takes the log; nil discards.
@@ -57,6 +66,7 @@ type Cluster struct {
 	Registration *Registration
 
 	cfg    Config
+	events *events
 	mu     sync.Mutex
 	status *status.Manager
 	node   *node.Node
@@ -70,6 +80,9 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Version == "" {
+		cfg.Version = "v1.37.0"
 	}
 	c := &Cluster{cfg: cfg}
 	if !cfg.NoRegister {
@@ -88,6 +101,11 @@ func New(cfg Config) (*Cluster, error) {
 		},
 	}
 	n := cfg.Node
+	var err error
+	if c.events, err = newEvents(n.Name, n.Agent.Events); err != nil {
+		return nil, err
+	}
+	n.Agent.Events = c.events
 	if n.Objects == nil {
 		n.Objects = c.Objects
 	}
@@ -121,7 +139,8 @@ func (c *Cluster) Attach(n *node.Node) {
 // ends; it then returns nil. The node itself runs by its own Run.
 func (c *Cluster) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	var errs [3]error
+	var errs [4]error
+	wg.Go(func() { errs[3] = c.events.run(ctx, c.cfg.Client.Core) })
 	wg.Go(func() { errs[2] = c.Objects.Run(ctx) })
 	wg.Go(func() { errs[0] = c.Mirrors.Run(ctx) })
 	if c.Registration != nil {
@@ -179,11 +198,47 @@ func (c *Cluster) describe(ctx context.Context) *corev1.Node {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
 	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: cfg.Name})
-	n.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "the node agent is ready",
-	}}
+	n.Status.DaemonEndpoints.KubeletEndpoint.Port = c.cfg.Port
+	n.Status.NodeInfo = node.HostInfo()
+	n.Status.NodeInfo.KubeletVersion = c.cfg.Version
+	n.Status.NodeInfo.ContainerRuntimeVersion = c.cfg.RuntimeVersion
+	n.Labels[corev1.LabelOSStable], n.Labels[corev1.LabelArchStable] = n.Status.NodeInfo.OperatingSystem, n.Status.NodeInfo.Architecture
+	n.Status.Conditions = Conditions(c.unready(ctx))
 	if c.cfg.Describe != nil {
 		c.cfg.Describe(ctx, n)
 	}
 	return n
+}
+
+// unready says why the node takes no pods; "" when it does.
+func (c *Cluster) unready(ctx context.Context) string {
+	c.mu.Lock()
+	n := c.node
+	c.mu.Unlock()
+	if n == nil {
+		return "the node agent has not begun"
+	}
+	var why []string
+	if err := n.Runtime.Monitor().Healthy(); err != nil {
+		why = append(why, "container runtime is down: "+err.Error())
+	}
+	if ok, reason, message := n.Network.Ready(ctx); !ok {
+		why = append(why, "container runtime network not ready: "+reason+": "+message)
+	}
+	return strings.Join(why, "; ")
+}
+
+// Conditions are a node's conditions, with the kubelet's reasons: Ready by what
+// keeps the node from being so, and no pressure of any kind.
+func Conditions(unready string) []corev1.NodeCondition {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "the node agent is ready"}
+	if unready != "" {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", unready
+	}
+	return []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "there is enough memory"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "there is enough room on the disks"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "there are enough process ids"},
+		ready,
+	}
 }
