@@ -15,7 +15,7 @@
 //	podsync/podspec      defaults and validity of pods
 //	podsync/podsynctest  the test kit
 //	podsync/tracing      OpenTelemetry spans; podsync/metrics: Prometheus
-//	cri                  runtime sync over CRI; cri/remote dials a server,
+//	cri                  runtime sync over CRI; cri/probe runs probes, cri/remote dials a server,
 //	                     cri/memory is a runtime inside the process
 //	cni                  network-ready check
 //	cgroups              pod cgroups, v1 and v2

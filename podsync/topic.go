@@ -20,6 +20,8 @@ const (
 	TopicObjectsChanged Topic = "ObjectsChanged"
 	// TopicImagePulled: an image pull ended, well or not.
 	TopicImagePulled Topic = "ImagePulled"
+	// TopicProbed: the verdict of a probe of the pod changed.
+	TopicProbed Topic = "Probed"
 	// TopicRoomFreed: an admitted pod gave its resources back.
 	TopicRoomFreed Topic = "RoomFreed"
 	// TopicNodeChanged: the node's labels, taints or allocatable resources changed.

@@ -18,6 +18,8 @@ import (
 	"github.com/podsync/sdk/cri"
 	"github.com/podsync/sdk/cri/images"
 	"github.com/podsync/sdk/cri/memory"
+	"github.com/podsync/sdk/cri/plan"
+	"github.com/podsync/sdk/cri/probe"
 	"github.com/podsync/sdk/cri/remote"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/metrics"
@@ -65,8 +67,14 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 			Adopt: f.Adopt, CallTimeout: f.RuntimeTimeout,
 			Puller: images.New(images.Options{Service: be.images, PullTimeout: f.PullTimeout, Bus: bus, Logger: log}),
 		},
+		ObserveProbe: func(o probe.Observation) {
+			m.Probe(o.Pod, o.Container, o.Type.String(), o.ResultWord(), o.Took)
+		},
 		Agent:  podsync.Config{Bus: bus, Events: podsync.LogEvents(log), ObserveRun: m.Run, Housekeeping: f.Housekeeping},
 		Logger: log,
+	}
+	if be.memory != nil {
+		cfg.Prober = trialProber{probe.NewHandlers(be.runtime)}
 	}
 	if f.Manifests != "" {
 		cfg.Sources = append(cfg.Sources, &source.Dir{Path: f.Manifests, Node: f.NodeName, Logger: log})
@@ -146,6 +154,18 @@ func connect(ctx context.Context, f flags, log *slog.Logger) (*backend, error) {
 	}
 	log.Info("container runtime", "endpoint", r.Endpoint(), "name", r.Version().Runtime, "version", r.Version().RuntimeVersion, "cgroupDriver", be.driver)
 	return be, nil
+}
+
+// trialProber is for the memory runtime: nobody listens at its pods' addresses, so
+// that only commands can be probed and the rest is well.
+type trialProber struct{ probe.Prober }
+
+// Probe implements probe.Prober.
+func (p trialProber) Probe(ctx context.Context, r probe.Request) (probe.Result, error) {
+	if r.Probe.Exec != nil {
+		return p.Prober.Probe(ctx, r)
+	}
+	return probe.Result{Verdict: plan.Success}, nil
 }
 
 // endInit lets the init containers of the agent's pods end well in the memory

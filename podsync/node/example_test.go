@@ -106,8 +106,8 @@ func ExampleNode_plan() {
 	fmt.Println(agent.Pipelines())
 	// Output:
 	// admit: sysctls > os > node-selector > taints > host-ports > example.com/office-hours > resources
-	// sync: status > network > cgroup > dirs > volumes > runtime
-	// terminating: status > stop-containers > verify-stopped > final-status
+	// sync: status > network > cgroup > dirs > volumes > probes > runtime
+	// terminating: status > stop-probes > stop-containers > verify-stopped > final-status
 	// terminated: unmount > cgroup-remove > final-status
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/podsync/sdk/cri"
 	"github.com/podsync/sdk/cri/config"
 	"github.com/podsync/sdk/cri/images"
+	"github.com/podsync/sdk/cri/probe"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/admit"
 	"github.com/podsync/sdk/podsync/store"
@@ -87,6 +88,10 @@ type Config struct {
 	// Objects, Bus and Logger are set by New.
 	CRI cri.Options
 
+	// Prober runs single probes; nil is probe.NewHandlers(Runtime).
+	Prober probe.Prober
+	// ObserveProbe is told of each run of a probe; nil for nobody.
+	ObserveProbe func(probe.Observation)
 	// GC is how dead containers are collected; the zero value is the kubelet's.
 	GC cri.GC
 	// Agent are further settings of the agent: resync, backoff, housekeeping,
@@ -107,6 +112,8 @@ type Node struct {
 	// Status, Runtime, Volumes and Cgroups are the backends of the stages.
 	Status  *status.Manager
 	Runtime *cri.Runtime
+	// Probes runs the containers' probes.
+	Probes  *probe.Manager
 	Volumes *volumes.Manager
 	Cgroups cgroups.Manager
 	// Network is the checker of the network stage.
@@ -140,14 +147,18 @@ func New(cfg Config) (*Node, error) {
 	if n.Network == nil {
 		n.Network = &cni.FromRuntime{Runtime: cfg.Runtime, Bus: n.Bus, Logger: n.log}
 	}
+	var err error
+	if n.Probes, err = n.makeProbes(); err != nil {
+		return nil, err
+	}
 	n.Status = status.New(status.Options{
-		Sinks: cfg.StatusSinks, HostIPs: func() []string { return cfg.IPs },
+		Probed: true,
+		Sinks:  cfg.StatusSinks, HostIPs: func() []string { return cfg.IPs },
 		RuntimeName: func() string { return cfg.RuntimeName }, Logger: n.log,
 	})
 	if err := n.makeRuntime(); err != nil {
 		return nil, err
 	}
-	var err error
 	n.Volumes, err = volumes.New(volumes.Options{
 		Layout: volumes.Layout{Root: cfg.Root}, Objects: cfg.Objects, Tokens: cfg.Tokens, Mounter: cfg.Mounter, Unprivileged: cfg.Unprivileged,
 		Allocatable: func() corev1.ResourceList { return n.Node().Status.Allocatable }, Logger: n.log,
@@ -155,7 +166,7 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Plan = n.plan()
+	n.Plan = n.plan().Install(n.Probes)
 	return n, nil
 }
 
@@ -191,6 +202,9 @@ func (c *Config) complete() error {
 func (n *Node) makeRuntime() (err error) {
 	o := n.cfg.CRI
 	o.Runtime, o.Images, o.Objects, o.Bus, o.Logger = n.cfg.Runtime, n.cfg.Images, n.cfg.Objects, n.Bus, n.log
+	if o.Probes == nil {
+		o.Probes = n.Probes
+	}
 	base := n.cfg.Containers
 	base.Name, base.IPs, base.LogsRoot = n.cfg.Name, n.cfg.IPs, n.cfg.LogsRoot
 	o.Node = func() config.Node {
@@ -201,6 +215,26 @@ func (n *Node) makeRuntime() (err error) {
 	}
 	n.Runtime, err = cri.New(o)
 	return err
+}
+
+func (n *Node) makeProbes() (*probe.Manager, error) {
+	p := n.cfg.Prober
+	if p == nil {
+		p = probe.NewHandlers(n.cfg.Runtime)
+	}
+	return probe.New(probe.Options{
+		Prober:   p,
+		Changed:  func(uid types.UID, c string, r podsync.ProbeResult) { n.Runtime.Monitor().SetProbe(uid, c, r) },
+		Wake:     func(uid types.UID) { n.Bus.Publish(podsync.TopicProbed, uid) },
+		Previous: func(uid types.UID) (corev1.PodStatus, bool) { return n.Status.Get(uid) },
+		HostIP: func() string {
+			if len(n.cfg.IPs) == 0 {
+				return ""
+			}
+			return n.cfg.IPs[0]
+		},
+		Events: n.cfg.Agent.Events, Observe: n.cfg.ObserveProbe, Logger: n.log,
+	})
 }
 
 // Node returns the node as admission sees it. Read-only.
@@ -254,7 +288,7 @@ func (n *Node) Build() (*podsync.Agent, error) {
 		c.Runtime, c.Reporter = n.Runtime.Monitor(), n.Status
 		c.Cleaners = append([]podsync.Cleaner{
 			n.Runtime.Cleaner(), volumes.Cleaner(n.Volumes),
-			cgroups.Cleaner(n.Cgroups, n.volumesInUse), n.Status.Cleaner(),
+			cgroups.Cleaner(n.Cgroups, n.volumesInUse), n.Status.Cleaner(), n.Probes.Cleaner(),
 		}, c.Cleaners...)
 		n.agent, n.err = podsync.New(c)
 	})
@@ -323,6 +357,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if c, ok := n.Network.(interface{ Run(context.Context) error }); ok {
 		run("network", c.Run)
 	}
+	run("probes", n.Probes.Run)
 	run("garbage collection", func(ctx context.Context) error { return n.Runtime.RunGC(ctx, n.cfg.GC) })
 	err = a.Run(ctx)
 	stop()

@@ -41,5 +41,5 @@ func Example() {
 	fmt.Println(p)
 	// n.Run(ctx) and c.Run(ctx) side by side drive it.
 
-	// Output: sync: status > mirror > network > cgroup > dirs > (volumes | pull-secrets) > runtime
+	// Output: sync: status > mirror > network > cgroup > dirs > (volumes | pull-secrets) > probes > runtime
 }
