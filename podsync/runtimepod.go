@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -64,6 +65,9 @@ type RuntimeSandbox struct {
 	Handler string
 	// Labels and Annotations are the runtime's.
 	Labels, Annotations map[string]string
+	// Actuated are the pod-level resources that the sandbox was last given; nil
+	// when that is not known.
+	Actuated *corev1.ResourceRequirements
 }
 
 // ContainerState is the state of a container instance, numbered as in CRI.
@@ -146,6 +150,9 @@ type RuntimeContainer struct {
 	Labels, Annotations map[string]string
 	// Resources are the runtime's, nil when it reports none.
 	Resources *RuntimeResources
+	// Actuated are the requests and limits that the instance was made with or
+	// resized to last, by the agent's own record; nil when that is not known.
+	Actuated *corev1.ResourceRequirements
 	// User is the effective user, nil when it is not reported.
 	User *RuntimeUser
 	// LogPath is the instance's log file, Mounts its mounts as reported.

@@ -12,81 +12,53 @@ import (
 func (p *planner) ephemeral() {
 	for i := range p.Pod.Spec.EphemeralContainers {
 		name := p.Pod.Spec.EphemeralContainers[i].Name
-		switch r := p.instance(name, ""); {
-		case r == nil:
-			p.start(Ephemeral, i, name)
-		case r.State == podsync.ContainerCreated && r.SandboxID == p.act.SandboxID:
-			p.replace(Ephemeral, i, r)
+		r := p.instance(name, "")
+		f := facts{found: r != nil}
+		if r != nil {
+			f.state, f.elsewhere = r.State, r.SandboxID != p.act.SandboxID
 		}
+		p.apply(decide(p.rules.ephemeral[:], f), Ephemeral, i, name, r)
 	}
 }
 
 // regular plans for the regular containers of an initialised pod. When none of
 // them runs or will, the pod is over and its sidecars are not restarted.
 func (p *planner) regular() {
-	keep, start := 0, 0
+	over := true
 	for i := range p.Pod.Spec.Containers {
 		c := &p.Pod.Spec.Containers[i]
 		r := p.instance(c.Name, "")
-		if r == nil {
-			p.start(Regular, i, c.Name)
-			start++
-			continue
+		f := p.facts(c, r, len(p.Pod.Spec.InitContainers)+i)
+		d := decide(p.rules.regular[:], f)
+		p.apply(d, Regular, i, c.Name, r)
+		if d.keep && !f.elsewhere {
+			p.resize(Regular, i, c, r)
 		}
-		switch r.State {
-		case podsync.ContainerCreated:
-			p.replace(Regular, i, r)
-			start++
-		case podsync.ContainerExited:
-			if podspec.Restarts(p.Pod, c, r.ExitCode) {
-				p.start(Regular, i, c.Name)
-				start++
-			}
-		case podsync.ContainerRunning:
-			if restart, keeps := p.running(i, r); keeps {
-				keep++
-			} else if restart {
-				p.start(Regular, i, c.Name)
-				start++
-			}
-		default:
-			// Nobody knows whether it runs: it is killed before the next one is
-			// made, whatever the policy, because nobody knows that it exited either.
-			p.kill(r, KillUnknownState, "Container "+c.Name+" is in unknown state, try killing it before restart")
-			p.start(Regular, i, c.Name)
-			start++
-		}
+		over = over && !d.keep && !d.start
 	}
-	if keep == 0 && start == 0 {
-		p.act.KillPod = true
-	}
+	p.act.KillPod = over
 }
 
-// running plans for a regular container that runs.
-func (p *planner) running(i int, r *podsync.RuntimeContainer) (restart, keep bool) {
-	c := &p.Pod.Spec.Containers[i]
-	if r.SandboxID != p.act.SandboxID {
-		// strays kills it; how it ended decides in the next plan.
-		return false, true
+// facts gathers what decides about a container that r is an instance of. hash
+// is the container's place in Hashes.
+func (p *planner) facts(c *corev1.Container, r *podsync.RuntimeContainer, hash int) facts {
+	if r == nil {
+		return facts{}
 	}
-	restart = restartsOnProbe(p.Pod, c)
-	var reason KillReason
-	var msg string
-	switch {
-	case p.changed(len(p.Pod.Spec.InitContainers)+i, r):
-		reason, msg, restart = KillSpecChanged, "Container "+c.Name+" definition changed", true
-	case c.LivenessProbe != nil && p.liveness(r) == Failure:
-		reason, msg = KillLiveness, "Container "+c.Name+" failed liveness probe"
-	case c.StartupProbe != nil && p.startup(c, r) == Failure:
-		reason, msg = KillStartup, "Container "+c.Name+" failed startup probe"
-	default:
-		return false, true
+	f := facts{found: true, state: r.State, elsewhere: r.SandboxID != p.act.SandboxID, again: restartsOnProbe(p.Pod, c)}
+	switch r.State {
+	case podsync.ContainerExited:
+		f.failed = InitFailed(r)
+		f.restarts = podspec.Restarts(p.Pod, c, r.ExitCode)
+	case podsync.ContainerRunning:
+		f.changed = p.changed(hash, r)
+		f.resize = p.resizeRestarts(c, r)
+		f.startup = p.startup(c, r)
+		if c.LivenessProbe != nil && p.Probes != nil {
+			f.liveness = p.Probes.Liveness(r.ID)
+		}
 	}
-	if restart {
-		msg += ", will be restarted"
-	}
-	p.kill(r, reason, msg)
-	return restart, false
+	return f
 }
 
 // strays kills what must not run beside the pod's own containers: all but one
@@ -97,16 +69,22 @@ func (p *planner) strays() {
 		if !couldRun(r) {
 			continue
 		}
-		kind := p.kindOf(r.Name)
-		switch {
-		case kind == 0:
-			p.kill(r, KillNotInSpec, "Container "+r.Name+" is not in the pod spec")
-		case r.SandboxID != p.act.SandboxID:
-			p.kill(r, KillOtherSandbox, "Container "+r.Name+" belongs to an older sandbox")
-		case kind == Ephemeral && !r.Running():
-		case p.newerExists(n, r):
-			p.kill(r, KillDuplicate, "Container "+r.Name+" has more than one instance")
+		f := strayFacts{kind: p.kindOf(r.Name), elsewhere: r.SandboxID != p.act.SandboxID, unknown: !r.Running()}
+		f.newer = p.newerExists(n, r)
+		if reason := decide(p.rules.stray[:], f); reason != "" {
+			p.kill(r, reason, strayMessage(reason, r.Name))
 		}
+	}
+}
+
+func strayMessage(reason KillReason, name string) string {
+	switch reason {
+	case KillNotInSpec:
+		return "Container " + name + " is not in the pod spec"
+	case KillOtherSandbox:
+		return "Container " + name + " belongs to an older sandbox"
+	default:
+		return "Container " + name + " has more than one instance"
 	}
 }
 

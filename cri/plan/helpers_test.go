@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podsync/sdk/cri/plan"
 	"github.com/podsync/sdk/podsync"
@@ -87,6 +88,21 @@ func ruled(policy corev1.ContainerRestartPolicy, action corev1.ContainerRestartR
 		c.RestartPolicyRules = append(c.RestartPolicyRules, corev1.ContainerRestartRule{
 			Action: action, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}})
 	}
+}
+
+// res makes resources; "" leaves an amount out.
+func res(cpuRequest, cpuLimit, memoryRequest, memoryLimit string) corev1.ResourceRequirements {
+	list := func(cpu, memory string) corev1.ResourceList {
+		l := corev1.ResourceList{}
+		if cpu != "" {
+			l[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		if memory != "" {
+			l[corev1.ResourceMemory] = resource.MustParse(memory)
+		}
+		return l
+	}
+	return corev1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
 
 func startupProbe(c *corev1.Container)  { c.StartupProbe = &corev1.Probe{} }
@@ -180,6 +196,16 @@ func show(a plan.Actions) string {
 	}
 	if a.CreateSandbox {
 		add("create %d", a.Attempt)
+	}
+	for _, r := range a.Resize {
+		if r.Shrinks {
+			add("resize %s %s shrinks", r.ID, r.Resource)
+		} else {
+			add("resize %s %s", r.ID, r.Resource)
+		}
+	}
+	if a.ResizePod {
+		add("resize pod")
 	}
 	for _, s := range a.Start {
 		add("start %s", s.Name)

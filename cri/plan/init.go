@@ -25,28 +25,32 @@ func (p *planner) initContainers() bool {
 	for i := len(ics) - 1; i >= 0; i-- {
 		c := &ics[i]
 		r := p.instance(c.Name, p.act.SandboxID)
-		sidecar := podspec.IsSidecar(c)
-		switch {
-		case r == nil:
-			if passed && sidecar {
-				p.start(Sidecar, i, c.Name)
-			}
-			continue
-		case passed && !sidecar:
-			continue
-		case sidecar:
-			if p.sidecar(i, r, passed) {
-				initialized = true
-			}
-		default:
-			through, giveUp := p.plainInit(i, r)
-			if giveUp {
-				p.act.KillPod = true
-				return false
-			}
-			initialized = initialized || through
+		f := p.facts(c, r, i)
+		f.passed = passed
+		kind, rules := Init, p.rules.init[:]
+		if podspec.IsSidecar(c) {
+			kind, rules = Sidecar, p.rules.sidecar[:]
+		} else if f.failed {
+			f.restarts = podspec.Restarts(p.Pod, c, failedExitCode(r))
 		}
-		passed = true
+		d := decide(rules, f)
+		if d.giveUp {
+			p.act.KillPod = true
+			return false
+		}
+		if d.through {
+			switch {
+			case i == len(ics)-1:
+				initialized = true
+			case !passed:
+				p.start(initKind(&ics[i+1]), i+1, ics[i+1].Name)
+			}
+		}
+		p.apply(d, kind, i, c.Name, r)
+		if d.kill == "" && r != nil && r.Running() && (kind == Sidecar || !passed) {
+			p.resize(kind, i, c, r)
+		}
+		passed = passed || r != nil
 	}
 	if !passed {
 		p.start(initKind(&ics[0]), 0, ics[0].Name)
@@ -69,44 +73,6 @@ func (p *planner) regularRan() bool {
 			}
 		}
 	}
-	return false
-}
-
-// plainInit plans for a plain init container that decides: through says that it
-// was the last and succeeded, giveUp that it failed for good.
-func (p *planner) plainInit(i int, r *podsync.RuntimeContainer) (through, giveUp bool) {
-	c := &p.Pod.Spec.InitContainers[i]
-	switch r.State {
-	case podsync.ContainerCreated:
-		p.replace(Init, i, r)
-	case podsync.ContainerRunning:
-		// Even when its spec changed: it is left to end by itself.
-	case podsync.ContainerExited:
-		if InitFailed(r) {
-			if !podspec.Restarts(p.Pod, c, failedExitCode(r)) {
-				return false, true
-			}
-			p.start(Init, i, c.Name)
-			return false, false
-		}
-		return p.next(i), false
-	default:
-		if !restartsOnProbe(p.Pod, c) {
-			return false, true
-		}
-		p.kill(r, KillUnknownState, "Init container is in unknown state, try killing it before restart")
-		p.start(Init, i, c.Name)
-	}
-	return false, false
-}
-
-// next starts the init container after the i-th; it returns true when there is none.
-func (p *planner) next(i int) bool {
-	ics := p.Pod.Spec.InitContainers
-	if i == len(ics)-1 {
-		return true
-	}
-	p.start(initKind(&ics[i+1]), i+1, ics[i+1].Name)
 	return false
 }
 
@@ -143,50 +109,6 @@ func failedExitCode(r *podsync.RuntimeContainer) int32 {
 
 const reasonOOMKilled = "OOMKilled"
 
-// sidecar plans for a restartable init container. It returns true when that
-// makes the pod initialised.
-func (p *planner) sidecar(i int, r *podsync.RuntimeContainer, passed bool) bool {
-	c := &p.Pod.Spec.InitContainers[i]
-	switch r.State {
-	case podsync.ContainerCreated:
-		p.replace(Sidecar, i, r)
-		return false
-	case podsync.ContainerExited:
-		p.start(Sidecar, i, c.Name)
-		return false
-	case podsync.ContainerRunning:
-	default:
-		p.kill(r, KillUnknownState, "Init container is in unknown state, try killing it before restart")
-		p.start(Sidecar, i, c.Name)
-		return false
-	}
-
-	switch p.startup(c, r) {
-	case Failure:
-		p.kill(r, KillStartup, "Init container "+c.Name+" failed startup probe")
-		p.start(Sidecar, i, c.Name)
-		return false
-	case Unknown:
-		return false
-	}
-	initialized := false
-	switch {
-	case i == len(p.Pod.Spec.InitContainers)-1:
-		initialized = true
-	case !passed:
-		p.next(i)
-	}
-	switch {
-	case p.changed(i, r):
-		p.kill(r, KillSpecChanged, "Init container "+c.Name+" definition changed")
-		p.start(Sidecar, i, c.Name)
-	case c.LivenessProbe != nil && p.liveness(r) == Failure:
-		p.kill(r, KillLiveness, "Init container "+c.Name+" failed liveness probe")
-		p.start(Sidecar, i, c.Name)
-	}
-	return initialized
-}
-
 // startup returns the verdict on a running instance: Success when it counts as
 // started. With no prober that is what Runtime.Probes says, and where that has
 // no entry, that it runs.
@@ -201,11 +123,4 @@ func (p *planner) startup(c *corev1.Container, r *podsync.RuntimeContainer) Verd
 		return Unknown
 	}
 	return Success
-}
-
-func (p *planner) liveness(r *podsync.RuntimeContainer) Verdict {
-	if p.Probes == nil {
-		return Unknown
-	}
-	return p.Probes.Liveness(r.ID)
 }

@@ -93,6 +93,7 @@ const (
 	KillOtherSandbox    KillReason = "OtherSandbox"
 	KillNotInSpec       KillReason = "NotInSpec"
 	KillRestartAll      KillReason = "RestartAllContainers"
+	KillResized         KillReason = "Resized"
 	KillPostStartFailed KillReason = "FailedPostStartHook"
 )
 
@@ -113,7 +114,7 @@ type Remove struct {
 
 // Actions is a plan: what to do, in this order: Kill (all at once, by
 // StopOrder when KillPod is set), Remove (in order), StopSandboxes,
-// CreateSandbox, Start (in order). A container whose kill or removal failed
+// CreateSandbox, Resize (in order), Start (in order). A container whose kill or removal failed
 // must not be started; other containers are not concerned.
 type Actions struct {
 	// Sandbox says what is wrong with the sandbox.
@@ -140,11 +141,19 @@ type Actions struct {
 	Remove        []Remove
 	StopSandboxes []string
 	Start         []Start
+
+	// Resize are the running instances whose resources are changed in place:
+	// memory before CPU, of each what shrinks before what grows.
+	Resize []Resize
+	// ResizePod says that the pod's resources as a whole are not what the sandbox
+	// was last told: because of Resize, of a kill with KillResized, or of the
+	// pod-level resources.
+	ResizePod bool
 }
 
 // Nothing tells whether there is nothing to do.
 func (a *Actions) Nothing() bool {
-	return !a.CreateSandbox && len(a.Kill)+len(a.Remove)+len(a.StopSandboxes)+len(a.Start) == 0
+	return !a.CreateSandbox && !a.ResizePod && len(a.Kill)+len(a.Remove)+len(a.StopSandboxes)+len(a.Start)+len(a.Resize) == 0
 }
 
 // Over tells whether the pod has come to its end: nothing of it runs or will.
@@ -165,7 +174,12 @@ func Hashes(pod *corev1.Pod, hash func(*corev1.Container) uint64) []uint64 {
 
 // Compute decides what to do next for the pod.
 func Compute(in Input) Actions {
-	p := planner{Input: in}
+	p := planner{Input: in, rules: standard()}
+	return p.compute()
+}
+
+// compute decides by the planner's rules.
+func (p *planner) compute() Actions {
 	if p.Runtime == nil {
 		p.Runtime = &podsync.RuntimePod{}
 	}
@@ -187,15 +201,18 @@ func Compute(in Input) Actions {
 		p.regular()
 	}
 	if p.act.KillPod {
-		p.killPod(KillPodOver, "Stopping the pod: no container of it is to run any more")
+		p.killPod(KillPodOver, messagePodOver)
+		return p.act
 	}
+	p.resizePod()
 	return p.act
 }
 
 // planner holds the input and the plan that grows.
 type planner struct {
 	Input
-	act Actions
+	rules tables
+	act   Actions
 }
 
 // hash returns the hash that the i-th container of init and regular containers
@@ -217,10 +234,45 @@ func (p *planner) start(k Kind, i int, name string) {
 	p.act.Start = append(p.act.Start, Start{Kind: k, Index: i, Name: name})
 }
 
-// replace starts a container anew whose instance was created and not started.
-func (p *planner) replace(k Kind, i int, c *podsync.RuntimeContainer) {
-	p.act.Remove = append(p.act.Remove, Remove{ID: c.ID, Name: c.Name})
-	p.start(k, i, c.Name)
+// apply plans what was decided about a container. r is the instance that it was
+// judged by, nil if there was none.
+func (p *planner) apply(d decision, k Kind, i int, name string, r *podsync.RuntimeContainer) {
+	if d.kill != "" {
+		p.kill(r, d.kill, killMessage(d, k, name))
+	}
+	if d.remove {
+		p.act.Remove = append(p.act.Remove, Remove{ID: r.ID, Name: r.Name})
+	}
+	if d.start {
+		p.start(k, i, name)
+	}
+}
+
+const messagePodOver = "Stopping the pod: no container of it is to run any more"
+
+// killMessage says to people why a container is killed.
+func killMessage(d decision, k Kind, name string) string {
+	who := "Container " + name
+	if k != Regular {
+		who = "Init container " + name
+	}
+	var why string
+	switch d.kill {
+	case KillUnknownState:
+		return who + " is in unknown state, try killing it before restart"
+	case KillSpecChanged:
+		why = " definition changed"
+	case KillLiveness:
+		why = " failed liveness probe"
+	case KillStartup:
+		why = " failed startup probe"
+	case KillResized:
+		why = " gets other resources and its resizePolicy wants a restart"
+	}
+	if d.start {
+		why += ", will be restarted"
+	}
+	return who + why
 }
 
 // kill plans to stop an instance, once.
@@ -235,7 +287,7 @@ func (p *planner) kill(c *podsync.RuntimeContainer, r KillReason, msg string) {
 
 // killPod turns the plan into one that stops all of the pod.
 func (p *planner) killPod(r KillReason, msg string) {
-	p.act.Start, p.act.Remove, p.act.Kill = nil, nil, nil
+	p.act.Start, p.act.Remove, p.act.Kill, p.act.Resize = nil, nil, nil, nil
 	for _, c := range p.Runtime.Containers {
 		if couldRun(c) {
 			p.kill(c, r, msg)

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,10 +18,39 @@ const (
 	never     = corev1.RestartPolicyNever
 )
 
-// TestCompute is the table of decisions. Names that begin with a number are the
+// decision is a row of the golden table.
+type decision struct {
+	name   string
+	pod    *corev1.Pod
+	rt     string
+	probes plan.Probes
+	// had are the resources that instances were given, by id; "pod" is the
+	// sandbox's.
+	had map[string]corev1.ResourceRequirements
+	// box is what is wrong with the sandbox; "" is not looked at.
+	box  plan.SandboxVerdict
+	want string
+}
+
+// input is what the row's plan is made of.
+func (d *decision) input() plan.Input {
+	r := rt(d.pod, d.rt)
+	for id, res := range d.had {
+		for _, c := range r.Containers {
+			if c.ID == id {
+				c.Actuated = &res
+			}
+		}
+		if id == "pod" {
+			r.Sandboxes[0].Actuated = &res
+		}
+	}
+	return plan.Input{Pod: d.pod, Runtime: r, Hashes: plan.Hashes(d.pod, hashOf), Probes: d.probes}
+}
+
+// decisions is the table of decisions. Names that begin with a number are the
 // kubelet's own unit tests as numbered in its behaviour inventory §3.1.
-func TestCompute(t *testing.T) {
-	t.Parallel()
+func decisions() []decision {
 	host := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
 	deleted := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	in, notIn := corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
@@ -27,13 +58,25 @@ func TestCompute(t *testing.T) {
 	inits := "i:x i:y i:z a b"
 	cars := "s:x s:y s:z a b"
 
-	tests := []struct {
-		name   string
-		pod    *corev1.Pod
-		rt     string
-		probes plan.Probes
-		want   string
-	}{
+	small, large := res("100m", "200m", "32Mi", "64Mi"), res("200m", "400m", "64Mi", "128Mi")
+	sized := func(r corev1.ResourceRequirements, restart ...corev1.ResourceName) func(*corev1.Container) {
+		return func(c *corev1.Container) {
+			c.Resources = r
+			for _, n := range restart {
+				c.ResizePolicy = append(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: n, RestartPolicy: corev1.RestartContainer})
+			}
+		}
+	}
+	had := func(kv ...any) map[string]corev1.ResourceRequirements {
+		m := map[string]corev1.ResourceRequirements{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i].(string)] = kv[i+1].(corev1.ResourceRequirements)
+		}
+		return m
+	}
+	podLevel := func(r corev1.ResourceRequirements) podOption { return func(p *corev1.Pod) { p.Spec.Resources = &r } }
+
+	return []decision{
 		{name: "1 nothing there", pod: pod(always, "a b c"), rt: "", want: "create 0; start a; start b; start c"},
 		{name: "all run", pod: pod(always, "a b c"), rt: "S c b a", want: ""},
 		{name: "2 exited under Always", pod: pod(always, "a b c"), rt: "S c b a=0", want: "start a"},
@@ -123,6 +166,31 @@ func TestCompute(t *testing.T) {
 		{name: "29 rule matches", pod: pod(never, "a b", with("a", ruled(corev1.ContainerRestartPolicyNever, restart, in, 42))), rt: "S b a=42", want: "start a"},
 		{name: "29 rule does not match", pod: pod(never, "a b", with("a", ruled(corev1.ContainerRestartPolicyNever, restart, in, 42))), rt: "S b a=1", want: ""},
 		{name: "29 rule NotIn", pod: pod(never, "a b", with("a", ruled(corev1.ContainerRestartPolicyNever, restart, notIn, 0))), rt: "S b a=1", want: "start a"},
+		{name: "30 nothing resized", pod: pod(always, "a b", with("a", sized(small))), rt: "S b a", had: had("a.2", small), want: ""},
+		{name: "30 unknown what it was given", pod: pod(always, "a b", with("a", sized(small))), rt: "S b a", want: ""},
+		{name: "30 grows in place", pod: pod(always, "a b", with("a", sized(large))), rt: "S b a", had: had("a.2", small), want: "resize a.2 memory; resize a.2 cpu; resize pod"},
+		{name: "30 shrinks first", pod: pod(always, "a b", with("a", sized(large)), with("b", sized(small))), rt: "S b a", had: had("a.2", small, "b.1", large),
+			want: "resize b.1 memory shrinks; resize a.2 memory; resize b.1 cpu shrinks; resize a.2 cpu; resize pod"},
+		{name: "30 memory alone", pod: pod(always, "a", with("a", sized(res("100m", "200m", "64Mi", "64Mi")))), rt: "S a", had: had("a.1", small), want: "resize a.1 memory; resize pod"},
+		{name: "30 a limit removed grows", pod: pod(always, "a", with("a", sized(res("100m", "", "32Mi", "64Mi")))), rt: "S a", had: had("a.1", small), want: "resize a.1 cpu; resize pod"},
+		{name: "30 a limit added shrinks", pod: pod(always, "a", with("a", sized(small))), rt: "S a", had: had("a.1", res("100m", "", "32Mi", "64Mi")), want: "resize a.1 cpu shrinks; resize pod"},
+		{name: "30 RestartContainer", pod: pod(always, "a b", with("a", sized(large, corev1.ResourceMemory))), rt: "S b a", had: had("a.2", small), want: "kill a.2 Resized; resize pod; start a"},
+		{name: "30 RestartContainer of the other resource", pod: pod(always, "a", with("a", sized(res("200m", "400m", "32Mi", "64Mi"), corev1.ResourceMemory))), rt: "S a", had: had("a.1", small), want: "resize a.1 cpu; resize pod"},
+		{name: "30 liveness before the resize", pod: pod(always, "a", with("a", sized(large, corev1.ResourceCPU)), with("a", livenessProbe)), rt: "S a", probes: verdicts{"a.1": "l"}, had: had("a.1", small), want: "kill a.1 LivenessProbe; start a"},
+		{name: "30 startup before the resize", pod: pod(always, "a", with("a", sized(large, corev1.ResourceCPU)), with("a", startupProbe)), rt: "S a", probes: verdicts{"a.1": "s"}, had: had("a.1", small), want: "kill a.1 StartupProbe; start a"},
+		{name: "30 spec before the resize", pod: pod(always, "a", with("a", sized(large, corev1.ResourceCPU))), rt: "S a#", had: had("a.1", small), want: "kill a.1 SpecChanged; start a"},
+		{name: "30 exited", pod: pod(always, "a", with("a", sized(large))), rt: "S a=1", had: had("a.1", small), want: "start a"},
+		{name: "30 sidecar in place", pod: pod(always, "s:x a", with("x", sized(large))), rt: "S a x", had: had("x.2", small), want: "resize x.2 memory; resize x.2 cpu; resize pod"},
+		{name: "30 sidecar RestartContainer", pod: pod(always, "s:x a", with("x", sized(large, corev1.ResourceCPU))), rt: "S a x", had: had("x.2", small), want: "kill x.2 Resized; resize pod; start x"},
+		{name: "30 sidecar RestartContainer, startup not run", pod: pod(always, "s:x a", with("x", sized(large, corev1.ResourceCPU)), with("x", startupProbe)), rt: "S x", probes: verdicts{}, had: had("x.1", small), want: "resize x.1 memory; resize x.1 cpu; resize pod"},
+		{name: "30 sidecar spec before the resize", pod: pod(always, "s:x a", with("x", sized(large, corev1.ResourceCPU))), rt: "S a x#", had: had("x.2", small), want: "kill x.2 SpecChanged; start x"},
+		{name: "30 sidecar liveness before the resize", pod: pod(always, "s:x a", with("x", sized(large, corev1.ResourceCPU)), with("x", livenessProbe)), rt: "S a x", probes: verdicts{"x.2": "l"}, had: had("x.2", small), want: "kill x.2 LivenessProbe; start x"},
+		{name: "30 running init container in place", pod: pod(always, "i:x a", with("x", sized(large, corev1.ResourceCPU))), rt: "S x", had: had("x.1", small), want: "resize x.1 memory; resize x.1 cpu; resize pod"},
+		{name: "30 pod level", pod: pod(always, "a b", podLevel(large), with("b", sized(small))), rt: "S b a", had: had("a.2", corev1.ResourceRequirements{}, "b.1", small, "pod", small), want: "resize a.2 memory; resize a.2 cpu; resize pod"},
+		{name: "30 pod level, the same", pod: pod(always, "a", podLevel(large)), rt: "S a", had: had("a.1", corev1.ResourceRequirements{}, "pod", large), want: ""},
+		{name: "30 pod over", pod: pod(never, "s:x a", with("x", sized(large))), rt: "S a=0 x", had: had("x.2", small), want: "over; kill x.2 PodOver; stop S0"},
+		{name: "30 in a new sandbox", pod: pod(always, "a", with("a", sized(large))), rt: "!S a", had: had("a.1", small), want: "kill a.1 SandboxChanged; stop S0; create 1; start a"},
+
 		{name: "container policy over the pod's", pod: pod(always, "a b", with("a", own(corev1.ContainerRestartPolicyNever))), rt: "S b a=1", want: ""},
 		{name: "container policy Always under Never", pod: pod(never, "a b", with("a", own(corev1.ContainerRestartPolicyAlways))), rt: "S b a=0", want: "start a"},
 		{name: "init policy Never under Always", pod: pod(always, "i:x a", with("x", own(corev1.ContainerRestartPolicyNever))), rt: "S x=1", want: "over; stop S0"},
@@ -139,16 +207,113 @@ func TestCompute(t *testing.T) {
 		{name: "not in the spec", pod: pod(always, "a"), rt: "S x a", want: "kill x.1 NotInSpec"},
 		{name: "running in another sandbox", pod: pod(always, "a"), rt: "S1 !S0 a/0", want: "kill a.1 OtherSandbox"},
 		{name: "WRK-04 deleted", pod: pod(always, "a", deleted), rt: "", want: ""},
+
+		{name: "1 no sandbox", pod: pod(always, "a"), rt: "", box: plan.SandboxMissing, want: "create 0; start a"},
+		{name: "5 several ready, the newest is not", pod: pod(always, "a"), rt: "!S2 S1 S0", box: plan.SandboxSeveral, want: "stop S2; stop S1; stop S0; create 3; start a"},
+		{name: "5 several ready, other mode", pod: pod(always, "a", host), rt: "S1 S0", box: plan.SandboxSeveral, want: "stop S1; stop S0; create 2; start a"},
+		{name: "5 several ready, no address", pod: pod(always, "a"), rt: "S1~ S0", box: plan.SandboxSeveral, want: "stop S1; stop S0; create 2; start a"},
+		{name: "5 not ready, other mode", pod: pod(always, "a", host), rt: "!S0", box: plan.SandboxNotReady, want: "stop S0; create 1; start a"},
+		{name: "5 not ready, no address", pod: pod(always, "a"), rt: "!S0~", box: plan.SandboxNotReady, want: "stop S0; create 1; start a"},
+		{name: "6 other mode, no address", pod: pod(always, "a"), rt: "Sh", box: plan.SandboxNetMode, want: "stop S0; create 1; start a"},
+		{name: "6 no address at all", pod: pod(always, "a"), rt: "S~", box: plan.SandboxNoAddress, want: "stop S0; create 1; start a"},
+		{name: "9 Never, one ran and one did not", pod: pod(never, "a b"), rt: "!S a=0", want: "over"},
+		{name: "1 the kubelet's first case", pod: pod(always, "a b c"), rt: "", want: "create 0; start a; start b; start c"},
+
+		// Rows that tell rules apart which the ones above do not.
+		{name: "two ready, the newest is not", pod: pod(always, "a", host), rt: "!S2 S1 S0", want: "stop S2; stop S1; stop S0; create 3; start a"},
+		{name: "not in the spec, and elsewhere", pod: pod(always, "a"), rt: "S1 !S0 a x/0", want: "kill x.2 NotInSpec"},
+		{name: "ephemeral of unknown state elsewhere", pod: pod(always, "a e:d"), rt: "S1 !S0 a d?/0", want: "kill d.2 OtherSandbox"},
+		{name: "two ephemeral, the older unknown", pod: pod(always, "a e:d"), rt: "S a d d?", want: ""},
+		{name: "elsewhere and one of several", pod: pod(always, "a"), rt: "S1 !S0 a a/0", want: "kill a.2 OtherSandbox"},
+		{name: "ephemeral created in another sandbox", pod: pod(always, "a e:d"), rt: "S1 !S0 a d+/0", want: ""},
+		{name: "runs elsewhere, spec changed", pod: pod(always, "a"), rt: "S1 !S0 a#/0", want: "kill a.1 OtherSandbox"},
+		{name: "runs elsewhere, liveness failed", pod: pod(always, "a", with("a", livenessProbe)), rt: "S1 !S0 a/0", probes: verdicts{"a.1": "l"}, want: "kill a.1 OtherSandbox"},
+		{name: "runs elsewhere, liveness failed, Never", pod: pod(never, "a", with("a", livenessProbe)), rt: "S1 !S0 a/0", probes: verdicts{"a.1": "l"}, want: "kill a.1 OtherSandbox"},
+		{name: "runs elsewhere, startup failed", pod: pod(always, "a", with("a", startupProbe)), rt: "S1 !S0 a/0", probes: verdicts{"a.1": "s"}, want: "kill a.1 OtherSandbox"},
+		{name: "runs elsewhere, startup failed, Never", pod: pod(never, "a", with("a", startupProbe)), rt: "S1 !S0 a/0", probes: verdicts{"a.1": "s"}, want: "kill a.1 OtherSandbox"},
+		{name: "runs elsewhere, resized", pod: pod(always, "a", with("a", sized(large, corev1.ResourceCPU))), rt: "S1 !S0 a/0", had: had("a.1", small), want: "kill a.1 OtherSandbox"},
+		{name: "unknown elsewhere", pod: pod(always, "a"), rt: "S1 !S0 a?/0", want: "kill a.1 OtherSandbox; start a"},
+		{name: "spec changed, liveness failed, Never", pod: pod(never, "a", with("a", livenessProbe)), rt: "S a#", probes: verdicts{"a.1": "l"}, want: "kill a.1 SpecChanged; start a"},
+		{name: "spec changed, startup failed, Never", pod: pod(never, "a", with("a", startupProbe)), rt: "S a#", probes: verdicts{"a.1": "s"}, want: "kill a.1 SpecChanged; start a"},
+		{name: "spec changed, liveness failed", pod: pod(always, "a", with("a", livenessProbe)), rt: "S a#", probes: verdicts{"a.1": "l"}, want: "kill a.1 SpecChanged; start a"},
+		{name: "spec changed, startup failed", pod: pod(always, "a", with("a", startupProbe)), rt: "S a#", probes: verdicts{"a.1": "s"}, want: "kill a.1 SpecChanged; start a"},
+		{name: "both probes failed", pod: pod(always, "a", with("a", livenessProbe), with("a", startupProbe)), rt: "S a", probes: verdicts{"a.1": "ls"}, want: "kill a.1 LivenessProbe; start a"},
+		{name: "both probes failed, Never", pod: pod(never, "a b", with("a", livenessProbe), with("a", startupProbe)), rt: "S b a", probes: verdicts{"a.2": "ls"}, want: "kill a.2 LivenessProbe"},
+		{name: "startup failed, Never", pod: pod(never, "a b", with("a", startupProbe)), rt: "S b a", probes: verdicts{"a.2": "s"}, want: "kill a.2 StartupProbe"},
+		{name: "liveness failed, resized, Never", pod: pod(never, "a b", with("a", livenessProbe), with("a", sized(large, corev1.ResourceCPU))), rt: "S b a", probes: verdicts{"a.2": "l"}, had: had("a.2", small), want: "kill a.2 LivenessProbe"},
+		{name: "startup failed, resized, Never", pod: pod(never, "a b", with("a", startupProbe), with("a", sized(large, corev1.ResourceCPU))), rt: "S b a", probes: verdicts{"a.2": "s"}, had: had("a.2", small), want: "kill a.2 StartupProbe"},
+		{name: "liveness failed, all others done, Never", pod: pod(never, "a", with("a", livenessProbe)), rt: "S a", probes: verdicts{"a.1": "l"}, want: "over; kill a.1 PodOver; stop S0"},
+		{name: "startup failed, all others done, Never", pod: pod(never, "a", with("a", startupProbe)), rt: "S a", probes: verdicts{"a.1": "s"}, want: "over; kill a.1 PodOver; stop S0"},
+		{name: "passed init created", pod: pod(always, "i:x i:y a"), rt: "S y x+", want: ""},
+		{name: "passed init failed", pod: pod(always, "i:x i:y a"), rt: "S y x=1", want: ""},
+		{name: "passed init failed, Never", pod: pod(never, "i:x i:y a"), rt: "S y x=1", want: ""},
+		{name: "passed init unknown", pod: pod(always, "i:x i:y a"), rt: "S y x?", want: ""},
+		{name: "passed init unknown, Never", pod: pod(never, "i:x i:y a"), rt: "S y x?", want: ""},
+		{name: "passed init succeeded", pod: pod(always, "i:x i:y a"), rt: "S y x=0", want: ""},
+		{name: "init runs", pod: pod(always, "i:x a"), rt: "S x", want: ""},
+		{name: "init runs with another spec", pod: pod(always, "i:x a"), rt: "S x#", want: ""},
+		{name: "sidecar startup failed with another spec", pod: pod(always, "s:x a", with("x", startupProbe)), rt: "S x#", probes: verdicts{"x.1": "s"}, want: "kill x.1 StartupProbe; start x"},
+		{name: "sidecar startup and liveness failed", pod: pod(always, "s:x a", with("x", startupProbe), with("x", livenessProbe)), rt: "S x", probes: verdicts{"x.1": "ls"}, want: "kill x.1 StartupProbe; start x"},
+		{name: "sidecar startup failed, resized", pod: pod(always, "s:x a", with("x", startupProbe), with("x", sized(large, corev1.ResourceCPU))), rt: "S x", probes: verdicts{"x.1": "s"}, had: had("x.1", small), want: "kill x.1 StartupProbe; start x"},
+		{name: "sidecar not started up, other spec", pod: pod(always, "s:x a", with("x", startupProbe)), rt: "S x#", probes: verdicts{}, want: ""},
+		{name: "sidecar not started up, liveness failed", pod: pod(always, "s:x a", with("x", startupProbe), with("x", livenessProbe)), rt: "S x", probes: verdicts{"x.1": "l"}, want: ""},
+		{name: "sidecar spec changed and liveness failed", pod: pod(always, "s:x a", with("x", livenessProbe)), rt: "S a x#", probes: verdicts{"x.2": "l"}, want: "kill x.2 SpecChanged; start x"},
+		{name: "sidecar spec changed before the pod is initialised", pod: pod(always, "s:x a"), rt: "S x#", want: "kill x.1 SpecChanged; start x; start a"},
+		{name: "sidecar resized before the pod is initialised", pod: pod(always, "s:x a", with("x", sized(large, corev1.ResourceCPU))), rt: "S x", had: had("x.1", small), want: "kill x.1 Resized; resize pod; start x; start a"},
+		{name: "sidecar liveness failed before the next init", pod: pod(always, "s:x i:y a", with("x", livenessProbe)), rt: "S x", probes: verdicts{"x.1": "l"}, want: "kill x.1 LivenessProbe; start x; start y"},
 	}
-	for _, tt := range tests {
+}
+
+// TestCompute is the golden table.
+func TestCompute(t *testing.T) {
+	t.Parallel()
+	for _, tt := range decisions() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := plan.Compute(plan.Input{Pod: tt.pod, Runtime: rt(tt.pod, tt.rt), Hashes: plan.Hashes(tt.pod, hashOf), Probes: tt.probes})
+			got := plan.Compute(tt.input())
+			if tt.box != "" && got.Sandbox != tt.box {
+				t.Errorf("the sandbox is judged %q, want %q", got.Sandbox, tt.box)
+			}
 			if diff := cmp.Diff(tt.want, show(got)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// TestMutations: with any rule of any table dropped, or with any two exchanged,
+// the golden table fails, unless no facts there are tell the difference.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	rows := decisions()
+	all, same := plan.Mutations(), 0
+	for i := range all {
+		m := &all[i]
+		caught := slices.ContainsFunc(rows, func(d decision) bool { return outcome(m, &d) != d.want })
+		switch {
+		case m.Same && caught:
+			t.Errorf("%s: makes a difference that its facts do not show", m.Name)
+		case m.Same:
+			same++
+		case !caught:
+			t.Errorf("%s: no row of the table fails", m.Name)
+		}
+	}
+	t.Logf("%d mutations, %d of them the same planner, all others caught", len(all), same)
+}
+
+// outcome is what a mutated planner does; to break down counts.
+func outcome(m *plan.Mutation, d *decision) (s string) {
+	defer func() {
+		if r := recover(); r != nil {
+			s = fmt.Sprint("panic: ", r)
+		}
+	}()
+	a := m.Compute(d.input())
+	if d.box != "" && a.Sandbox != d.box {
+		return "sandbox " + string(a.Sandbox)
+	}
+	return show(a)
 }
 
 func TestComputeTerminating(t *testing.T) {
@@ -188,8 +353,8 @@ func TestStartupGateWithoutProber(t *testing.T) {
 }
 
 func BenchmarkComputeNothing(b *testing.B) {
-	p := pod(always, "i:x s:y a b c")
-	in := plan.Input{Pod: p, Runtime: rt(p, "S c b a y x=0"), Hashes: plan.Hashes(p, hashOf)}
+	p := pod(always, "a b c")
+	in := plan.Input{Pod: p, Runtime: rt(p, "S c b a"), Hashes: plan.Hashes(p, hashOf)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if a := plan.Compute(in); !a.Nothing() {

@@ -25,32 +25,38 @@ const (
 // none or when it is in the wrong network, so that nobody is told that
 // "the sandbox changed". A sandbox whose network is not reported is kept.
 func Sandbox(pod *corev1.Pod, rt *podsync.RuntimePod) (v SandboxVerdict, attempt uint32, id string) {
-	if rt == nil || len(rt.Sandboxes) == 0 {
-		return SandboxMissing, 0, ""
-	}
-	newest, ready := rt.Sandboxes[0], 0
-	for _, s := range rt.Sandboxes {
-		if s.Ready {
-			ready++
+	rules := sandboxRules()
+	return judgeSandbox(rules[:], pod, rt)
+}
+
+func judgeSandbox(rules []rule[sandboxFacts, SandboxVerdict], pod *corev1.Pod, rt *podsync.RuntimePod) (v SandboxVerdict, attempt uint32, id string) {
+	f := sandboxFacts{none: rt == nil || len(rt.Sandboxes) == 0}
+	if !f.none {
+		newest, ready := rt.Sandboxes[0], 0
+		for _, s := range rt.Sandboxes {
+			if s.Ready {
+				ready++
+			}
 		}
+		attempt, id = newest.Attempt, newest.ID
+		f.several = ready > 1
+		f.notReady = !newest.Ready
+		f.otherMode = newest.HostNetwork != pod.Spec.HostNetwork
+		f.noAddress = !pod.Spec.HostNetwork && newest.NetworkKnown && len(newest.IPs) == 0
 	}
-	attempt, id = newest.Attempt, newest.ID
-	switch {
-	case ready > 1:
-		return SandboxSeveral, attempt + 1, id
-	case !newest.Ready:
-		return SandboxNotReady, attempt + 1, id
-	case newest.HostNetwork != pod.Spec.HostNetwork:
-		return SandboxNetMode, attempt + 1, ""
-	case !pod.Spec.HostNetwork && newest.NetworkKnown && len(newest.IPs) == 0:
-		return SandboxNoAddress, attempt + 1, id
+	v = decide(rules, f)
+	if v != SandboxKept && !f.none {
+		attempt++
 	}
-	return SandboxKept, attempt, id
+	if v == SandboxNetMode {
+		id = ""
+	}
+	return v, attempt, id
 }
 
 // sandbox fills in what is to happen to the sandbox.
 func (p *planner) sandbox() {
-	p.act.Sandbox, p.act.Attempt, p.act.SandboxID = Sandbox(p.Pod, p.Runtime)
+	p.act.Sandbox, p.act.Attempt, p.act.SandboxID = judgeSandbox(p.rules.sandbox[:], p.Pod, p.Runtime)
 	if p.act.Sandbox != SandboxKept {
 		p.act.CreateSandbox, p.act.KillPod = true, true
 	}
@@ -59,24 +65,22 @@ func (p *planner) sandbox() {
 // newSandbox plans for a pod that has no usable sandbox: stop all of it, and
 // unless it is over begin again.
 func (p *planner) newSandbox() {
-	attempt := p.act.Attempt
 	regular, any := p.ran()
-	over := p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever && attempt != 0 && any ||
-		len(p.Runtime.Sandboxes) > 0 && p.initGaveUp(p.Runtime.Sandboxes[0].ID)
 	var first []Start
-	if !over {
-		for i := range p.Pod.Spec.Containers {
-			c := &p.Pod.Spec.Containers[i]
-			if p.restartsInNewSandbox(c) {
-				first = append(first, Start{Kind: Regular, Index: i, Name: c.Name})
-			}
+	for i := range p.Pod.Spec.Containers {
+		if c := &p.Pod.Spec.Containers[i]; p.restartsInNewSandbox(c) {
+			first = append(first, Start{Kind: Regular, Index: i, Name: c.Name})
 		}
-		over = len(first) == 0 && regular
 	}
+	over := decide(p.rules.over[:], endFacts{
+		never: p.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever, another: p.act.Attempt != 0, ran: any,
+		gaveUp: len(p.Runtime.Sandboxes) > 0 && p.initGaveUp(p.Runtime.Sandboxes[0].ID),
+		starts: len(first) > 0, regular: regular,
+	})
 	p.act.CreateSandbox = !over
 	switch {
 	case over:
-		p.killPod(KillPodOver, "Stopping the pod: no container of it is to run any more")
+		p.killPod(KillPodOver, messagePodOver)
 		return
 	case len(p.Runtime.Sandboxes)+len(p.Runtime.Containers) > 0:
 		p.killPod(KillSandboxChanged, "Stopping the container: the pod gets a new sandbox")
