@@ -20,6 +20,12 @@ func (a *Agent) admitLoop(ctx context.Context) {
 			a.admit(ctx, w, r)
 			continue
 		}
+		if a.resizeNext(ctx) {
+			continue
+		}
+		if hold == 0 && a.anyDeferred() {
+			hold = resizeRetry
+		}
 		var timer <-chan time.Time
 		var t *time.Timer
 		if hold > 0 {
@@ -30,6 +36,9 @@ func (a *Agent) admitLoop(ctx context.Context) {
 		case <-ctx.Done():
 		case <-a.admitNow:
 		case <-timer:
+			a.mu.Lock()
+			a.reconsiderLocked()
+			a.mu.Unlock()
 		}
 		if t != nil {
 			t.Stop()
@@ -93,11 +102,18 @@ func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
 	w.hard = hard
 	a.mu.Unlock()
 	r.log, r.events = a.logger(w, r.pod, PhaseAdmit), a.recorder(w)
+	asked := r.pod
+	if a.cfg.Allocator != nil {
+		r.pod = a.cfg.Allocator.Allocated(ctx, asked)
+	}
 	s, o := a.runPhase(hard, PhaseAdmit, r)
 	refused := o.kind == KindReject || o.kind == KindFail
 	couldRun := s.Runtime().CouldRun()
 	if a.cfg.Reporter != nil && o.kind != KindCanceled && !(refused && couldRun) {
 		a.cfg.Reporter.Ended(hard, s, PhaseAdmit, o)
+	}
+	if (!o.Stops() || o.kind == KindDone) && a.cfg.Allocator != nil && r.pod == asked {
+		a.record(ctx, r.pod)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,6 +137,8 @@ func (a *Agent) admit(ctx context.Context, w *worker, r *syncRun) {
 		a.finishLocked(w)
 	case o.kind == KindContinue, o.kind == KindSkip, o.kind == KindDone:
 		w.state, w.holds, w.last, w.attempt = stateSync, true, Outcome{}, 0
+		w.pod = r.pod
+		a.wantLocked(w, w.want)
 		a.log.Info("pod admitted", "pod", w.pod.Namespace+"/"+w.pod.Name, "uid", w.uid)
 		a.wakeLocked(w, CauseCreate)
 	default:

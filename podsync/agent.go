@@ -26,6 +26,9 @@ type Config struct {
 	// Cleaners remove what pods leave behind, in this order: sandboxes before
 	// directories before cgroups.
 	Cleaners []Cleaner
+	// Allocator decides about resources that change while a pod runs, and
+	// remembers what pods were given. nil gives every pod what it asks for.
+	Allocator Allocator
 	// Events takes the events about pods, repetitions removed. nil drops them.
 	Events EventRecorder
 	// ObserveRun sees every run of a phase as a whole, around its stages; the
@@ -76,6 +79,7 @@ type Agent struct {
 	holdUntil time.Time
 	tidyNow   chan struct{}
 	arrivals  uint64
+	roomEpoch uint64 // how often something changed that resizes may wait for
 }
 
 type sourceState struct {
@@ -293,6 +297,9 @@ func (a *Agent) published(t Topic, uids []types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.topics[t]++
+	if t == TopicNodeChanged {
+		a.reconsiderLocked()
+	}
 	for _, uid := range uids {
 		if w := a.workers[uid]; w != nil {
 			a.wakeLocked(w, CauseTopic)

@@ -32,6 +32,9 @@ func (a *Agent) cleanup(w *worker, pod *corev1.Pod) {
 		if a.cfg.Runtime != nil {
 			a.cfg.Runtime.Forget(w.uid)
 		}
+		if a.cfg.Allocator != nil {
+			err = a.cfg.Allocator.Forget(ctx, w.uid)
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -114,7 +114,7 @@ func (a *Agent) applyLocked(source string, c Change) {
 }
 
 func (a *Agent) updateLocked(w *worker, c Change) {
-	w.pod = prepared(c.Pod)
+	a.wantLocked(w, prepared(c.Pod))
 	if c.Pod.DeletionTimestamp != nil {
 		a.terminateLocked(w, Termination{Deleted: true}, nil)
 		return
@@ -140,7 +140,8 @@ func (a *Agent) addLocked(source string, p *corev1.Pod) {
 		}
 	}
 	a.arrivals++
-	w := &worker{uid: p.UID, pod: prepared(p), source: source, fullName: fullName(p), arrival: a.arrivals, since: time.Now()}
+	pod := prepared(p)
+	w := &worker{uid: p.UID, pod: pod, want: pod, source: source, fullName: fullName(p), arrival: a.arrivals, since: time.Now()}
 	if running, ok := a.restored[p.UID]; ok {
 		w.restored, w.ran = true, running
 		delete(a.restored, p.UID)

@@ -26,6 +26,9 @@ type RuntimePod struct {
 	// Probes holds the verdict of the probes by container name. A container with
 	// no entry is taken as its running state says.
 	Probes map[string]ProbeResult
+	// ResizeError says why the resources that the pod was given could not be
+	// brought about; "" when nothing failed.
+	ResizeError string
 	// ObservedAt is when the runtime was asked.
 	ObservedAt time.Time
 }
@@ -172,6 +175,19 @@ func (p *RuntimePod) Container(name string) *RuntimeContainer {
 	}
 	for _, c := range p.Containers {
 		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// running returns the running instance of a container, nil if there is none.
+func (p *RuntimePod) running(name string) *RuntimeContainer {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Containers {
+		if c.Name == name && c.Running() {
 			return c
 		}
 	}

@@ -32,6 +32,7 @@ type syncRun struct {
 	runtime     *RuntimePod
 	admitted    []*corev1.Pod
 	restored    bool
+	resize      Resize
 	last        Outcome
 	log         *slog.Logger
 	events      EventRecorder
@@ -125,6 +126,9 @@ func WithAttempt(n int) SyncOption { return func(r *syncRun) { r.attempt = n } }
 // WithLast sets what Last returns.
 func WithLast(o Outcome) SyncOption { return func(r *syncRun) { r.last = o } }
 
+// WithResize sets what Resize returns.
+func WithResize(z Resize) SyncOption { return func(r *syncRun) { r.resize = z } }
+
 // WithLogger sets the logger; the default discards.
 func WithLogger(l *slog.Logger) SyncOption { return func(r *syncRun) { r.log = l } }
 
@@ -214,6 +218,10 @@ func (s *Sync) Admitted() []*corev1.Pod { return s.run.admitted }
 // Restored tells a stage of the admit phase that the pod had been admitted
 // before this process started: its stages reserve, and do not judge.
 func (s *Sync) Restored() bool { return s.run.restored }
+
+// Resize returns what became of the resources that the pod's source asks for.
+// Pod has those that it was given.
+func (s *Sync) Resize() Resize { return s.run.resize }
 
 // Last returns the outcome of the pod's previous run, Continue if there was none.
 func (s *Sync) Last() Outcome { return s.run.last }

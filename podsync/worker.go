@@ -52,6 +52,8 @@ func (s state) phase() Phase {
 type worker struct {
 	uid      types.UID
 	pod      *corev1.Pod // defaulted private copy, read-only; nil for leftovers nobody knows
+	want     *corev1.Pod // as pod, with the resources that its source asks for
+	resize   resizing
 	source   string
 	fullName string
 	arrival  uint64
@@ -160,7 +162,7 @@ func (a *Agent) startLocked(w *worker) {
 	soft, hard := newRunContext(a.ctx)
 	w.soft, w.hard = soft, hard
 	w.runStart = a.topicsOf(w)
-	r := syncRun{pod: w.pod, grace: w.grace, attempt: w.attempt, cause: cause, termination: w.termination, last: w.last}
+	r := syncRun{pod: w.pod, grace: w.grace, attempt: w.attempt, cause: cause, termination: w.termination, last: w.last, resize: w.resize.verdict}
 	ph := w.state.phase()
 	a.wg.Go(func() {
 		defer hard.cancel(nil)
@@ -368,6 +370,7 @@ func (a *Agent) finishLocked(w *worker) {
 
 func (a *Agent) roomFreedLocked() {
 	a.topics[TopicRoomFreed]++
+	a.reconsiderLocked()
 	for _, w := range a.workers {
 		if w.waitsFor(TopicRoomFreed) {
 			a.wakeLocked(w, CauseTopic)
