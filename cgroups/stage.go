@@ -49,14 +49,16 @@ func (e ensure) Run(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 }
 
 func (e ensure) parent(ctx context.Context, s *podsync.Sync) (string, error) {
+	// While a resize is under way the cgroup allows the larger of the two.
+	pod := podsync.Envelope(s.Pod(), s.Runtime())
 	// A sandbox that died may have lost its cgroup with it. The runtime would make
 	// a bare one for the next sandbox, so look before that.
 	if rp := s.Runtime(); len(rp.Sandboxes) > 0 && !rp.SandboxReady() {
-		if err := e.m.Update(ctx, s.Pod()); err != nil {
+		if err := e.m.Update(ctx, pod); err != nil {
 			return "", err
 		}
 	}
-	return e.m.Ensure(ctx, s.Pod())
+	return e.m.Ensure(ctx, pod)
 }
 
 // Remove returns the terminated stage, named podsync.StageCgroupRemove, that

@@ -40,8 +40,12 @@ func (c *cleaner) Pods(ctx context.Context) ([]types.UID, error) {
 	for i, p := range pods {
 		uids[i] = p.UID
 	}
+	if err := c.r.actuated.load(ctx); err != nil {
+		return nil, err
+	}
+	uids = append(uids, c.r.actuated.uids()...)
 	slices.Sort(uids)
-	return uids, nil
+	return slices.Compact(uids), nil
 }
 
 // Remove implements podsync.Cleaner.
@@ -72,6 +76,9 @@ func (c *cleaner) Remove(ctx context.Context, uid types.UID) error {
 		if err := r.removeSandbox(ctx, s.ID); err != nil {
 			return fmt.Errorf("remove sandbox %s of pod %s: %w", short(s.ID), uid, err)
 		}
+	}
+	if err := r.actuated.prune(ctx, uid, func(string) bool { return false }); err != nil {
+		return err
 	}
 	r.mon.Forget(uid)
 	return nil

@@ -249,6 +249,9 @@ func (x *executor) containerConfig(ctx context.Context, st *startOne, img config
 		return nil, err
 	}
 	cfg.Labels[OwnerLabel] = x.r.o.Owner
+	if cfg.Annotations[ResourcesAnnotation], err = encodeResources(&st.c.Resources); err != nil {
+		return nil, err
+	}
 	return cfg, nil
 }
 

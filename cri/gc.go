@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -134,6 +135,11 @@ func (r *Runtime) collectPod(ctx context.Context, uid types.UID, g GC) error {
 	}
 	containers, sandboxes := r.garbage(p, g)
 	var errs []error
+	if len(containers) > 0 {
+		errs = append(errs, r.actuated.prune(ctx, uid, func(id string) bool {
+			return !slices.ContainsFunc(containers, func(c *podsync.RuntimeContainer) bool { return c.ID == id })
+		}))
+	}
 	for _, c := range containers {
 		errs = append(errs, r.collectContainer(ctx, c))
 	}

@@ -64,6 +64,7 @@ type entry struct {
 	// that their events are no news.
 	own     map[string]runtimeapi.ContainerEventType
 	waiting map[string]podsync.WaitingReason
+	resize  string // why a resize failed
 	probes  map[string]podsync.ProbeResult
 	spec    *corev1.Pod
 	hashes  []uint64 // of spec
@@ -125,6 +126,10 @@ func (m *Monitor) Observe(ctx context.Context, uid types.UID) (*podsync.RuntimeP
 	}
 	m.mu.RUnlock()
 	began := m.r.o.Clock.Now()
+	if err := m.r.actuated.load(ctx); err != nil {
+		// The annotations stand meanwhile; a resize that was done is done again.
+		m.r.log.WarnContext(ctx, "records of resizes cannot be read", "err", err)
+	}
 	p, err := m.inspect(ctx, uid, old, parts)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -134,7 +139,8 @@ func (m *Monitor) Observe(ctx context.Context, uid types.UID) (*podsync.RuntimeP
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p.Waiting, p.Probes = e.waiting, e.probes
+	m.r.actuated.fill(p)
+	p.Waiting, p.Probes, p.ResizeError = e.waiting, e.probes, e.resize
 	e.pod, e.seen, e.observed, e.print = p, gen, began, fingerprint(p)
 	e.parts = nil
 	for id := range e.own {
@@ -259,6 +265,20 @@ func (m *Monitor) SetProbe(uid types.UID, container string, r podsync.ProbeResul
 	m.renewLocked(e)
 }
 
+// setResizeError sets why a resize of the pod did not come about, "" for
+// nothing, and tells whether that is news.
+func (m *Monitor) setResizeError(uid types.UID, msg string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entryLocked(uid)
+	if e.resize == msg {
+		return false
+	}
+	e.resize = msg
+	m.renewLocked(e)
+	return true
+}
+
 // renewLocked replaces the pod handed out by one with the current waiting
 // reasons and probe results; what was handed out never changes.
 func (m *Monitor) renewLocked(e *entry) {
@@ -266,7 +286,7 @@ func (m *Monitor) renewLocked(e *entry) {
 		return
 	}
 	p := *e.pod
-	p.Waiting, p.Probes = e.waiting, e.probes
+	p.Waiting, p.Probes, p.ResizeError = e.waiting, e.probes, e.resize
 	e.pod = &p
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/podsync/sdk/cri/images"
 	"github.com/podsync/sdk/cri/plan"
 	"github.com/podsync/sdk/podsync"
+	"github.com/podsync/sdk/podsync/store"
 )
 
 // Defaults of Options.
@@ -65,6 +66,10 @@ type Options struct {
 	RecursiveReadOnly func(handler string) bool
 	// Probes are the verdicts of liveness and startup probes; nil for none.
 	Probes plan.Probes
+
+	// Store keeps what containers were resized to over restarts of the agent; nil
+	// keeps it for as long as the process lives.
+	Store store.Store
 
 	// Owner is the value of OwnerLabel on what is made, and only pods that carry
 	// it are listed, collected and cleaned up. "" is DefaultOwner.
@@ -116,6 +121,8 @@ type Runtime struct {
 	slots chan struct{}
 	hooks *hooks
 
+	actuated *actuated
+
 	stopMu sync.Mutex
 	stops  map[string]*stopClock // by pod UID
 }
@@ -154,6 +161,8 @@ func New(o Options) (*Runtime, error) {
 		slots: make(chan struct{}, o.MaxInFlight),
 		hooks: newHooks(o.Runtime, o.Clock),
 		stops: map[string]*stopClock{},
+
+		actuated: newActuated(o.Store),
 	}
 	if r.pull == nil {
 		r.pull = images.New(images.Options{Service: o.Images, Clock: o.Clock, Logger: o.Logger, Bus: o.Bus})

@@ -43,7 +43,15 @@ func (x *executor) makeSandboxConfig(ctx context.Context) error {
 		return podsync.WithReason(ReasonFailedCreatePodSandBox, err)
 	}
 	x.boxConfig.Labels[OwnerLabel] = x.r.o.Owner
-	return nil
+	delete(x.boxConfig.Annotations, ResourcesAnnotation) // the pod's own of that name says nothing
+	if x.pod.Spec.Resources == nil {
+		return nil
+	}
+	if x.boxConfig.Annotations == nil {
+		x.boxConfig.Annotations = map[string]string{}
+	}
+	x.boxConfig.Annotations[ResourcesAnnotation], err = encodeResources(x.pod.Spec.Resources)
+	return err
 }
 
 // userNamespace returns the pod's id mapping, nil when it has none.

@@ -38,9 +38,16 @@ func (r *Runtime) sync(ctx context.Context, s *podsync.Sync) podsync.Outcome {
 	if err != nil {
 		return outcome(ctx, podsync.WithReason(ReasonRuntimeStateUnknown, err))
 	}
-	s.SetRuntime(rp)
 	pod := s.Pod()
+	if r.actuated.assume(pod, rp) {
+		r.mon.Invalidate(pod.UID)
+		if rp, err = r.mon.Observe(ctx, pod.UID); err != nil {
+			return outcome(ctx, podsync.WithReason(ReasonRuntimeStateUnknown, err))
+		}
+	}
+	s.SetRuntime(rp)
 	act := plan.Compute(plan.Input{Pod: pod, Runtime: rp, Hashes: r.mon.hashes(pod), Probes: r.o.Probes})
+	r.resizeSettled(s, rp, &act)
 	if act.Nothing() {
 		if err := podsync.RuntimeActions.Set(s, podsync.Actions{}); err != nil {
 			return podsync.Retry(err)
@@ -113,14 +120,14 @@ func (x *executor) run(ctx context.Context) podsync.Outcome {
 		return x.end(ctx, nil)
 	}
 	x.chooseStarts()
-	if len(x.starts) == 0 && !x.act.CreateSandbox && len(x.act.Kill)+len(x.act.Remove)+len(x.act.StopSandboxes) == 0 {
+	if len(x.starts) == 0 && !x.act.CreateSandbox && !x.act.ResizePod && len(x.act.Kill)+len(x.act.Remove)+len(x.act.StopSandboxes) == 0 {
 		return x.end(ctx, nil) // all that is to be started waits
 	}
 	end := x.r.mon.begin(x.pod.UID)
 	out := x.end(ctx, x.carryOut(ctx))
 	d, again := out.RetryAfter()
 	end(again && d == 0)
-	if x.added != nil && out.Kind() == podsync.KindContinue && len(x.errs) == 0 && len(x.act.Kill)+len(x.act.Remove)+len(x.act.StopSandboxes) == 0 {
+	if x.added != nil && out.Kind() == podsync.KindContinue && len(x.errs) == 0 && !x.act.ResizePod && len(x.act.Kill)+len(x.act.Remove)+len(x.act.StopSandboxes) == 0 {
 		x.r.mon.consists(x.pod.UID, x.rt, x.added)
 	}
 	if out.Kind() == podsync.KindRetry {
@@ -155,6 +162,7 @@ func (x *executor) carryOut(ctx context.Context) error {
 		return err
 	}
 	x.sandboxID, x.ips = x.act.SandboxID, x.rt.IPs
+	x.resize(ctx)
 	if len(x.starts) == 0 && !x.act.CreateSandbox {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/podspec"
@@ -52,9 +53,8 @@ func compute(in *Input) (s corev1.PodStatus, wanted corev1.PodPhase) {
 		ResourceClaimStatuses:                in.Pod.Status.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus:          in.Pod.Status.ExtendedResourceClaimStatus,
 		NodeAllocatableResourceClaimStatuses: in.Pod.Status.NodeAllocatableResourceClaimStatuses,
-		AllocatedResources:                   prev.AllocatedResources,
-		Resources:                            prev.Resources,
 	}
+	s.AllocatedResources, s.Resources = podResources(in, prev)
 	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = containerStatuses(in)
 	s.Phase = Phase(in.Pod, &s, Life{
 		Terminal: in.Terminal, Static: in.Static, RegularStarted: regularStarted(in.Pod, in.Runtime),
@@ -132,6 +132,20 @@ func decidePhase(in *Input, prev, s *corev1.PodStatus) corev1.PodPhase {
 		s.Reason, s.Message = prev.Reason, prev.Message
 	}
 	return wanted
+}
+
+// podResources are what a pod with pod-level resources was given and what it has.
+func podResources(in *Input, prev *corev1.PodStatus) (allocated corev1.ResourceList, has *corev1.ResourceRequirements) {
+	spec := in.Pod.Spec.Resources
+	if spec == nil || len(spec.Requests)+len(spec.Limits) == 0 {
+		return prev.AllocatedResources, prev.Resources
+	}
+	allocated = resourcehelper.PodRequests(in.Pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true})
+	has = spec.DeepCopy()
+	if r := in.Runtime; r != nil && len(r.Sandboxes) > 0 && r.Sandboxes[0].Ready {
+		actuatedResources(has, r.Sandboxes[0].Actuated)
+	}
+	return allocated, has
 }
 
 func qosClass(pod *corev1.Pod, prev *corev1.PodStatus) corev1.PodQOSClass {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/podspec"
 )
 
@@ -50,6 +51,9 @@ func conditions(in *Input, s *corev1.PodStatus) []corev1.PodCondition {
 	add(podReady(in.Pod, ready))
 	add(ready)
 	add(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	for _, c := range resizeConditions(in, s, prev) {
+		out = append(out, c)
+	}
 	if hasRestartAllRule(in.Pod) {
 		c := corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse}
 		if restartingAll(in) {
@@ -58,6 +62,36 @@ func conditions(in *Input, s *corev1.PodStatus) []corev1.PodCondition {
 		add(c)
 	}
 	return out
+}
+
+// ReasonResizeError is the reason of PodResizeInProgress when what the pod was
+// given could not be brought about.
+const ReasonResizeError = corev1.PodReasonError
+
+// resizeConditions are PodResizePending, while the pod's source asks for other
+// resources than it was given, and PodResizeInProgress, while what runs of it has
+// others than it was given. Both are absent otherwise, and of a pod that has
+// ended.
+func resizeConditions(in *Input, s *corev1.PodStatus, prev []corev1.PodCondition) (out []corev1.PodCondition) {
+	if Terminal(s.Phase) || in.stopping() {
+		return nil
+	}
+	if in.Resize.Pending() {
+		out = append(out, stamp(in, prev, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
+			Reason: in.Resize.Reason, Message: in.Resize.Message}))
+	}
+	if !podsync.ResizeInProgress(in.Pod, in.Runtime) {
+		return out
+	}
+	c := corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}
+	if in.Runtime.ResizeError != "" {
+		c.Reason, c.Message = ReasonResizeError, in.Runtime.ResizeError
+	}
+	c = stamp(in, prev, c)
+	if old := condition(prev, c.Type); old != nil {
+		c.ObservedGeneration = old.ObservedGeneration // of the resize that is under way
+	}
+	return append(out, c)
 }
 
 // OwnsCondition tells whether a condition of a pod is the agent's to write, as

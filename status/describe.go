@@ -19,6 +19,7 @@ func (b *builder) describe(c *corev1.Container, rc *podsync.RuntimeContainer, st
 	if len(c.Resources.Requests)+len(c.Resources.Limits) > 0 {
 		st.Resources = c.Resources.DeepCopy()
 		if rc.Running() {
+			actuatedResources(st.Resources, rc.Actuated)
 			actualResources(st.Resources, rc.Resources)
 		}
 	}
@@ -40,6 +41,32 @@ func (b *builder) describe(c *corev1.Container, rc *podsync.RuntimeContainer, st
 	}
 	if len(old.AllocatedResourcesStatus) > 0 {
 		st.AllocatedResourcesStatus = old.DeepCopy().AllocatedResourcesStatus
+	}
+}
+
+// actuatedResources replaces CPU and memory by what a running instance was last
+// given.
+func actuatedResources(r, had *corev1.ResourceRequirements) {
+	if had == nil {
+		return
+	}
+	for _, n := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if podsync.ResourceDiffers(r, had, n) {
+			setAmount(&r.Requests, had.Requests, n)
+			setAmount(&r.Limits, had.Limits, n)
+		}
+	}
+}
+
+func setAmount(to *corev1.ResourceList, from corev1.ResourceList, n corev1.ResourceName) {
+	q, ok := from[n]
+	switch {
+	case ok && *to == nil:
+		*to = corev1.ResourceList{n: q}
+	case ok:
+		(*to)[n] = q
+	default:
+		delete(*to, n)
 	}
 }
 

@@ -34,6 +34,9 @@ type Input struct {
 	// stopped while it could have gone on: it may be replaced under its name.
 	Static bool
 
+	// Resize is what became of the resources that the pod's source asks for; Pod
+	// has those that it was given.
+	Resize podsync.Resize
 	// Waiting is what the pod's last run ended with, when it waits.
 	Waiting Waiting
 	// Probed: a prober fills Runtime.Probes, and a container with such a probe is

@@ -119,6 +119,7 @@ type memo struct {
 	runtime     *podsync.RuntimePod
 	termination podsync.Termination
 	waiting     Waiting
+	resize      podsync.Resize
 	hostIPs     []string
 	stopping    bool
 	terminal    bool
@@ -126,7 +127,7 @@ type memo struct {
 
 func (a *memo) same(b *memo) bool {
 	return a.pod == b.pod && a.runtime == b.runtime && a.stopping == b.stopping && a.terminal == b.terminal &&
-		a.waiting == b.waiting && sameTermination(&a.termination, &b.termination) && slices.Equal(a.hostIPs, b.hostIPs)
+		a.waiting == b.waiting && a.resize == b.resize && sameTermination(&a.termination, &b.termination) && slices.Equal(a.hostIPs, b.hostIPs)
 }
 
 func sameTermination(a, b *podsync.Termination) bool {
@@ -331,7 +332,7 @@ func (m *Manager) update(s *podsync.Sync, stopping, terminal bool) view {
 	e := m.lock(pod)
 	t := s.Termination()
 	key := memo{
-		pod: pod, runtime: s.Runtime(), termination: t, waiting: e.waiting, hostIPs: m.opts.HostIPs(),
+		pod: pod, runtime: s.Runtime(), termination: t, waiting: e.waiting, resize: s.Resize(), hostIPs: m.opts.HostIPs(),
 		stopping: stopping || terminal || t.Deleted || t.Evicted || t.Phase != "", terminal: terminal,
 	}
 	changed := false
@@ -355,7 +356,7 @@ func (m *Manager) compute(e *entry, key *memo, now time.Time) bool {
 	next, wanted := compute(&Input{
 		Pod: key.pod, Runtime: key.runtime, Previous: e.status, Now: metav1.NewTime(now),
 		Terminating: key.stopping, Terminal: key.terminal, Termination: key.termination,
-		Static: IsStatic(key.pod), Waiting: key.waiting, Probed: m.opts.Probed,
+		Static: IsStatic(key.pod), Waiting: key.waiting, Resize: key.resize, Probed: m.opts.Probed,
 		HostIPs: key.hostIPs, RuntimeName: m.opts.RuntimeName(),
 	})
 	e.memo, e.wanted = *key, wanted

@@ -110,6 +110,47 @@ func containerResources(n *Node, pod *corev1.Pod, c *corev1.Container, exclusive
 	return r
 }
 
+// ResizedResources returns what a running container's update has to say of one
+// resource, memory or CPU: what is left zero stays as it is, and a limit that is
+// to go is negative.
+func ResizedResources(n *Node, pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName) *runtimeapi.LinuxContainerResources {
+	all := containerResources(n, pod, c, false)
+	if name == corev1.ResourceCPU {
+		r := &runtimeapi.LinuxContainerResources{CpuShares: all.CpuShares, CpuQuota: all.CpuQuota, CpuPeriod: all.CpuPeriod}
+		if r.CpuQuota == 0 && !n.NoCPUCFSQuota {
+			r.CpuQuota = -1
+		}
+		return r
+	}
+	r := &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: all.MemoryLimitInBytes, MemorySwapLimitInBytes: all.MemorySwapLimitInBytes}
+	if r.MemoryLimitInBytes == 0 {
+		r.MemoryLimitInBytes = -1
+	}
+	if n.SwapAccounting && r.MemorySwapLimitInBytes == 0 && !n.CgroupV2 {
+		r.MemorySwapLimitInBytes = -1
+	}
+	if v, ok := all.Unified["memory.swap.max"]; ok {
+		r.Unified = map[string]string{"memory.swap.max": v}
+	}
+	return r
+}
+
+// MemoryLimit returns the memory limit that the container gets in bytes, the
+// pod's where it has none itself; 0 is none.
+func MemoryLimit(pod *corev1.Pod, c *corev1.Container) int64 {
+	limit := c.Resources.Limits.Memory()
+	if limit.IsZero() && resourcehelper.IsPodLevelResourcesSet(pod) {
+		limit = pod.Spec.Resources.Limits.Memory()
+	}
+	return bytesOf(limit)
+}
+
+// SandboxResources returns the pod's resources without and its overhead, as the
+// sandbox's configuration and its updates have them.
+func SandboxResources(n *Node, pod *corev1.Pod) (resources, overhead *runtimeapi.LinuxContainerResources) {
+	return sandboxResources(n, pod)
+}
+
 // sandboxResources returns the pod's resources without and its overhead, which
 // runtimes with a virtual machine per pod size it by.
 func sandboxResources(n *Node, pod *corev1.Pod) (resources, overhead *runtimeapi.LinuxContainerResources) {

@@ -24,6 +24,7 @@ import (
 	"github.com/podsync/sdk/cri/probe"
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/admit"
+	"github.com/podsync/sdk/podsync/podspec"
 	"github.com/podsync/sdk/podsync/store"
 	"github.com/podsync/sdk/status"
 	"github.com/podsync/sdk/volumes"
@@ -116,6 +117,9 @@ type Node struct {
 	Probes  *probe.Manager
 	Volumes *volumes.Manager
 	Cgroups cgroups.Manager
+	// Allocations judges resizes of running pods and keeps what pods were given.
+	// Change its Stages before Run, where a resize is to pass your own too.
+	Allocations *admit.Allocations
 	// Network is the checker of the network stage.
 	Network cni.Checker
 
@@ -166,6 +170,7 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.Allocations = &admit.Allocations{Node: n.Node, Store: cfg.Store, Infeasible: n.infeasible, Logger: n.log}
 	n.Plan = n.plan().Install(n.Probes)
 	return n, nil
 }
@@ -202,6 +207,9 @@ func (c *Config) complete() error {
 func (n *Node) makeRuntime() (err error) {
 	o := n.cfg.CRI
 	o.Runtime, o.Images, o.Objects, o.Bus, o.Logger = n.cfg.Runtime, n.cfg.Images, n.cfg.Objects, n.Bus, n.log
+	if o.Store == nil {
+		o.Store = n.cfg.Store
+	}
 	if o.Probes == nil {
 		o.Probes = n.Probes
 	}
@@ -286,13 +294,32 @@ func (n *Node) Build() (*podsync.Agent, error) {
 		c := n.cfg.Agent
 		c.Plan, c.Sources, c.Bus, c.Logger = n.Plan, n.cfg.Sources, n.Bus, n.log
 		c.Runtime, c.Reporter = n.Runtime.Monitor(), n.Status
+		if c.Allocator == nil {
+			c.Allocator = n.Allocations
+		}
 		c.Cleaners = append([]podsync.Cleaner{
 			n.Runtime.Cleaner(), volumes.Cleaner(n.Volumes),
 			cgroups.Cleaner(n.Cgroups, n.volumesInUse), n.Status.Cleaner(), n.Probes.Cleaner(),
+			n.Allocations.Cleaner(),
 		}, c.Cleaners...)
 		n.agent, n.err = podsync.New(c)
 	})
 	return n.agent, n.err
+}
+
+// infeasible refuses what the runtime cannot be asked for: a container with swap
+// has its share of that by its memory request, which does not change in place.
+func (n *Node) infeasible(want, have *corev1.Pod) string {
+	if c := &n.cfg.Containers; c.Swap != config.SwapLimited || !c.SwapAccounting || podspec.QOS(have) != corev1.PodQOSBurstable {
+		return ""
+	}
+	for i := range want.Spec.Containers {
+		w, h := &want.Spec.Containers[i], &have.Spec.Containers[i]
+		if podsync.ResourceDiffers(&w.Resources, &h.Resources, corev1.ResourceMemory) {
+			return "container " + w.Name + " may use swap; its memory cannot be resized in place"
+		}
+	}
+	return ""
 }
 
 // volumesInUse keeps a pod's cgroup while its directory, and with it maybe a

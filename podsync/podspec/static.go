@@ -66,9 +66,9 @@ func ApplyStaticDefaults(pod *corev1.Pod, s Static) error {
 	}
 	dropServerFields(pod)
 	node := strings.ToLower(s.Node)
-	hash := StaticUID(pod, node, s.Origin)
+	hash := contentHash(pod, node, s.Origin)
 	if pod.UID == "" {
-		pod.UID = hash
+		pod.UID = StaticUID(pod, node, s.Origin)
 	}
 	if pod.Name != "" && node != "" {
 		pod.Name += "-" + node
@@ -94,7 +94,45 @@ func ApplyStaticDefaults(pod *corev1.Pod, s Static) error {
 // unchanged by white space, comments, key order or status in the manifest. It is
 // an FNV-1a hash of 128 bits, in hexadecimal, like the kubelet's, but not the
 // same number: the kubelet hashes a printout of its internal types.
+//
+// Unlike the kubelet's it does not depend on amounts of CPU and memory, as long
+// as the pod's quality of service class stays: a manifest in which only those
+// change is the same pod, resized.
 func StaticUID(pod *corev1.Pod, node, origin string) types.UID {
+	c := pod.DeepCopy()
+	defaulted := pod.DeepCopy()
+	Default(defaulted)
+	class := QOS(defaulted)
+	sized := maskAmounts(c.Spec.Resources)
+	for _, l := range [...][]corev1.Container{c.Spec.InitContainers, c.Spec.Containers} {
+		for i := range l {
+			sized = maskAmounts(&l[i].Resources) || sized
+		}
+	}
+	if sized {
+		origin += "\x00class:" + string(class)
+	}
+	return contentHash(c, node, origin)
+}
+
+// maskAmounts drops CPU and memory, and tells whether there were any.
+func maskAmounts(r *corev1.ResourceRequirements) (any bool) {
+	if r == nil {
+		return false
+	}
+	for _, l := range [...]corev1.ResourceList{r.Requests, r.Limits} {
+		for _, n := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if _, ok := l[n]; ok {
+				any = true
+				delete(l, n)
+			}
+		}
+	}
+	return any
+}
+
+// contentHash identifies all that a manifest's author wrote.
+func contentHash(pod *corev1.Pod, node, origin string) types.UID {
 	content := corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	content.ObjectMeta = contentMeta(&pod.ObjectMeta)
 	h := fnv.New128a()
