@@ -29,15 +29,12 @@ type script struct {
 	errs    map[string]error
 	takes   time.Duration
 	runs    []string
-	at      []time.Time
-	begin   time.Time
 }
 
 func (s *script) Probe(ctx context.Context, r probe.Request) (probe.Result, error) {
 	key := r.Container.Name + "/" + r.Type.String()
 	s.mu.Lock()
 	s.runs = append(s.runs, key)
-	s.at = append(s.at, time.Now())
 	res, err, takes := s.results[key], s.errs[key], s.takes
 	s.mu.Unlock()
 	if takes > 0 {
@@ -59,6 +56,12 @@ func (s *script) set(key string, v plan.Verdict, message string) {
 	s.results[key] = probe.Result{Verdict: v, Message: message}
 }
 
+func (s *script) fail(key string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errs[key] = err
+}
+
 func (s *script) count(key string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,6 +71,19 @@ func (s *script) count(key string) (n int) {
 		}
 	}
 	return n
+}
+
+// all are the runs so far.
+func (s *script) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.runs)
+}
+
+func (s *script) take(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takes = d
 }
 
 // rig is a Manager that runs in a bubble.
@@ -87,6 +103,18 @@ func (r *rig) Event(_ *corev1.Pod, _, reason, message string) {
 	r.events = append(r.events, reason+": "+message)
 }
 
+func (r *rig) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+func (r *rig) wakes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.woken
+}
+
 func (r *rig) takeChanges() []string {
 	synctest.Wait()
 	r.mu.Lock()
@@ -98,7 +126,7 @@ func (r *rig) takeChanges() []string {
 
 func start(t *testing.T, change func(*probe.Options)) *rig {
 	t.Helper()
-	r := &rig{script: &script{results: map[string]probe.Result{}, errs: map[string]error{}, begin: time.Now()}}
+	r := &rig{script: &script{results: map[string]probe.Result{}, errs: map[string]error{}}}
 	o := probe.Options{
 		Prober: r.script, Events: r, Spread: func() float64 { return 0.5 },
 		Changed: func(_ types.UID, c string, p podsync.ProbeResult) {
@@ -182,11 +210,11 @@ func TestReadiness(t *testing.T) {
 		if n := r.script.count("app/Readiness"); n != 3 {
 			t.Errorf("%d runs in 24 s, want 3", n)
 		}
-		if d := cmp.Diff([]string{"Unhealthy: Readiness probe failed: no"}, r.events); d != "" {
+		if d := cmp.Diff([]string{"Unhealthy: Readiness probe failed: no"}, r.told()); d != "" {
 			t.Errorf("events: %s", d)
 		}
-		if r.woken != 2 {
-			t.Errorf("the pod was woken %d times, want 2", r.woken)
+		if n := r.wakes(); n != 2 {
+			t.Errorf("the pod was woken %d times, want 2", n)
 		}
 		// A new instance begins anew, whatever was said of the old one.
 		r.Watch(pod, running(map[string]string{"app": "c2"}, time.Now()))
@@ -210,8 +238,8 @@ func TestLivenessHoldsUntilAnotherInstance(t *testing.T) {
 		if v, n := r.Liveness("c1"), r.script.count("app/Liveness"); v != plan.Failure || n != 3 {
 			t.Errorf("verdict %v after %d runs; want failure after 3 and no more", v, n)
 		}
-		if r.woken != 1 {
-			t.Errorf("woken %d times", r.woken)
+		if n := r.wakes(); n != 1 {
+			t.Errorf("woken %d times", n)
 		}
 		r.Watch(pod, running(map[string]string{"app": "c2"}, time.Now()))
 		synctest.Wait()
@@ -307,7 +335,7 @@ func TestCase_STA_10_FromBefore(t *testing.T) {
 			t.Errorf("startup: %v", v)
 		}
 		time.Sleep(4 * time.Second)
-		if n := len(r.script.runs); n != 0 {
+		if n := len(r.script.all()); n != 0 {
 			t.Errorf("%d runs at once after the start; they are spread over a period", n)
 		}
 		time.Sleep(2 * time.Second)
@@ -324,7 +352,7 @@ func TestCase_STA_10_FromBefore(t *testing.T) {
 func TestCase_PRB_01_NoPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.script.takes = 10 * time.Second
+		r.script.take(10 * time.Second)
 		pod := podOf(corev1.Container{Name: "app", ReadinessProbe: each(3, 1, 1)})
 		r.Watch(pod, running(map[string]string{"app": "c1"}, time.Now()))
 		time.Sleep(9 * time.Second)
@@ -342,7 +370,7 @@ func TestCase_PRB_01_NoPileUp(t *testing.T) {
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.script.errs["app/Liveness"] = errors.New("no runtime")
+		r.script.fail("app/Liveness", errors.New("no runtime"))
 		pod := podOf(corev1.Container{Name: "app", LivenessProbe: each(10, 1, 1)})
 		r.Watch(pod, running(map[string]string{"app": "c1"}, time.Now()))
 		synctest.Wait()
@@ -353,7 +381,7 @@ func TestErrors(t *testing.T) {
 		if v := r.Liveness("c1"); v != plan.Success {
 			t.Errorf("verdict: %v", v)
 		}
-		if d := cmp.Diff([]string{"Unhealthy: Liveness probe errored and resulted in unknown state: no runtime"}, r.events); d != "" {
+		if d := cmp.Diff([]string{"Unhealthy: Liveness probe errored and resulted in unknown state: no runtime"}, r.told()); d != "" {
 			t.Errorf("told once a minute: %s", d)
 		}
 	})
@@ -363,7 +391,7 @@ func TestErrors(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *probe.Options) { o.Workers = 2 })
-		r.script.takes = time.Second
+		r.script.take(time.Second)
 		var cs []corev1.Container
 		ids := map[string]string{}
 		for i := range 7 {
@@ -374,13 +402,14 @@ func TestWorkers(t *testing.T) {
 		r.Watch(podOf(cs...), running(ids, time.Now()))
 		for sec, want := range []int{2, 4, 6, 7} {
 			synctest.Wait()
-			if n := len(r.script.runs); n != want {
+			if n := len(r.script.all()); n != want {
 				t.Errorf("after %d s: %d runs, want %d", sec, n, want)
 			}
 			time.Sleep(1001 * time.Millisecond)
 		}
-		slices.Sort(r.script.runs)
-		if n := len(slices.Compact(r.script.runs)); n != 7 {
+		runs := r.script.all()
+		slices.Sort(runs)
+		if n := len(slices.Compact(runs)); n != 7 {
 			t.Errorf("%d of 7 probes had their turn", n)
 		}
 	})
@@ -405,7 +434,7 @@ func TestEndedContainer(t *testing.T) {
 	})
 }
 
-// BenchmarkIdle is the cost of scheduling 500 probes of period 1 s, without the
+// BenchmarkSchedule is the cost of scheduling 500 probes of period 1 s, without the
 // probes themselves: CPU time a probe. Times 500 it is what a second costs.
 func BenchmarkSchedule(b *testing.B) {
 	ran := make(chan struct{}, 1024)
