@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podsync/sdk/podsync"
@@ -24,20 +26,31 @@ const actuatedBucket = "actuated"
 
 // actuated knows which resources instances were given. What one was made with is
 // in its annotation, for that comes and goes with it; what it was resized to
-// since is in the store, written after the runtime did it: a crash between the
-// two has it done once more, which changes nothing.
+// since is in the store, written after the runtime did it. Since a crash may come
+// between the two, or there may be no store, what the runtime reports corrects
+// both when this process first sees an instance, and after an update that failed.
+// From then on this process's own record counts: a runtime may report late, or
+// rounded, or what it was asked for at first.
 type actuated struct {
 	store store.Store // nil for none
 
 	mu     sync.Mutex
-	pods   map[types.UID]map[string]*corev1.ResourceRequirements // by instance id
+	pods   map[types.UID]map[string]*given // by instance id
 	loaded bool
 	// open are the pods of which a resize was begun and not told to be completed.
 	open map[types.UID]bool
 }
 
+// given is what is known of one instance.
+type given struct {
+	// now is what it has, nil where that is to be settled by before, or else its
+	// annotation, and what the runtime reports.
+	now, before *corev1.ResourceRequirements
+	stored      bool // the store has a record
+}
+
 func newActuated(s store.Store) *actuated {
-	return &actuated{store: s, pods: map[types.UID]map[string]*corev1.ResourceRequirements{}, open: map[types.UID]bool{}}
+	return &actuated{store: s, pods: map[types.UID]map[string]*given{}, open: map[types.UID]bool{}}
 }
 
 // encodeResources writes CPU and memory for the annotation.
@@ -104,21 +117,33 @@ func (a *actuated) load(ctx context.Context) error {
 		if !ok || json.Unmarshal(raw, r) != nil {
 			continue
 		}
-		if a.of(types.UID(uid))[id] == nil {
-			a.of(types.UID(uid))[id] = r
-		}
+		g := a.of(types.UID(uid), id)
+		g.before, g.stored = r, true
 	}
 	return nil
 }
 
-// of returns the records of a pod; a.mu is held.
-func (a *actuated) of(uid types.UID) map[string]*corev1.ResourceRequirements {
+// of returns what is known of an instance, made if need be; a.mu is held.
+func (a *actuated) of(uid types.UID, id string) *given {
 	m := a.pods[uid]
 	if m == nil {
-		m = map[string]*corev1.ResourceRequirements{}
+		m = map[string]*given{}
 		a.pods[uid] = m
 	}
-	return m
+	g := m[id]
+	if g == nil {
+		g = &given{}
+		m[id] = g
+	}
+	return g
+}
+
+// peek is of without the making; what is not known is the zero value.
+func (a *actuated) peek(uid types.UID, id string) given {
+	if g := a.pods[uid][id]; g != nil {
+		return *g
+	}
+	return given{}
 }
 
 // fill completes a pod that is not handed out yet with what its instances were
@@ -126,24 +151,78 @@ func (a *actuated) of(uid types.UID) map[string]*corev1.ResourceRequirements {
 func (a *actuated) fill(p *podsync.RuntimePod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := a.pods[p.UID]
+	podLevel := false
+	for _, b := range p.Sandboxes {
+		g := a.peek(p.UID, b.ID)
+		b.Actuated = cmp.Or(g.now, g.before)
+		if b.Actuated == nil {
+			b.Actuated = decodeResources(b.Annotations)
+		}
+		podLevel = podLevel || b.Actuated != nil
+	}
 	for _, c := range p.Containers {
 		if c.State == podsync.ContainerExited {
 			continue
 		}
-		if c.Actuated = m[c.ID]; c.Actuated == nil {
-			c.Actuated = decodeResources(c.Annotations)
+		g := a.peek(p.UID, c.ID)
+		if c.Actuated = g.now; c.Actuated != nil {
+			continue
 		}
-	}
-	for _, s := range p.Sandboxes {
-		if s.Actuated = m[s.ID]; s.Actuated == nil {
-			s.Actuated = decodeResources(s.Annotations)
+		base := g.before
+		if base == nil {
+			base = decodeResources(c.Annotations)
+		}
+		if base != nil && c.Running() {
+			a.firstSeen(p.UID, c, base, podLevel)
+		} else {
+			c.Actuated = base
 		}
 	}
 }
 
+// firstSeen settles what an instance has, by what is recorded and what the
+// runtime reports; a.mu is held.
+func (a *actuated) firstSeen(uid types.UID, c *podsync.RuntimeContainer, base *corev1.ResourceRequirements, podLevel bool) {
+	r := cpuAndMemory(base)
+	if l := c.Resources; l != nil {
+		podsync.ReportedResources(&r, l)
+		if l.CPUQuota < 0 {
+			delete(r.Limits, corev1.ResourceCPU)
+		}
+		if l.MemoryLimit < 0 {
+			delete(r.Limits, corev1.ResourceMemory)
+		}
+		if !podLevel { // else a limit may be the pod's
+			added := corev1.ResourceRequirements{Limits: corev1.ResourceList{}}
+			if _, ok := r.Limits[corev1.ResourceCPU]; !ok && l.CPUQuota > 0 {
+				added.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(1, resource.DecimalSI)
+			}
+			if _, ok := r.Limits[corev1.ResourceMemory]; !ok && l.MemoryLimit > 0 {
+				added.Limits[corev1.ResourceMemory] = *resource.NewQuantity(1, resource.BinarySI)
+			}
+			podsync.ReportedResources(&added, l)
+			for n := range added.Limits {
+				replaceAmount(&r.Limits, added.Limits, n)
+			}
+		}
+	}
+	a.of(uid, c.ID).now = &r
+	c.Actuated = &r
+}
+
+// doubt makes what the runtime reports of an instance count again: an update of
+// it failed, and may have been done all the same.
+func (a *actuated) doubt(uid types.UID, id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g := a.pods[uid][id]; g != nil && g.now != nil {
+		g.before, g.now = g.now, nil
+	}
+}
+
 // assume takes it that an instance of which nothing is known, one that a kubelet
-// made, has what the pod says when it is first seen. It tells whether there was one.
+// made, has what the pod says when it is first seen, corrected by what the
+// runtime reports. It tells whether there was one.
 func (a *actuated) assume(pod *corev1.Pod, p *podsync.RuntimePod) bool {
 	found := false
 	for _, c := range p.Containers {
@@ -152,9 +231,9 @@ func (a *actuated) assume(pod *corev1.Pod, p *podsync.RuntimePod) bool {
 		}
 		if spec := findContainer(pod, c.Name); spec != nil {
 			found = true
-			r := cpuAndMemory(&spec.Resources)
+			seen := *c // what was handed out does not change
 			a.mu.Lock()
-			a.of(pod.UID)[c.ID] = &r
+			a.firstSeen(pod.UID, &seen, &spec.Resources, pod.Spec.Resources != nil)
 			a.mu.Unlock()
 		}
 	}
@@ -173,7 +252,8 @@ func (a *actuated) note(ctx context.Context, uid types.UID, id string, had, r *c
 		now = merged
 	}
 	a.mu.Lock()
-	a.of(uid)[id] = &now
+	g := a.of(uid, id)
+	g.now, g.stored = &now, a.store != nil
 	a.mu.Unlock()
 	if a.store == nil {
 		return &now, nil
@@ -214,13 +294,17 @@ func (a *actuated) setOpen(uid types.UID, open bool) (was bool) {
 	return was
 }
 
-// uids returns the pods of which there are records.
-func (a *actuated) uids() []types.UID {
+// uids returns the pods of which the store has records.
+func (a *actuated) uids() (out []types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := make([]types.UID, 0, len(a.pods))
-	for uid := range a.pods {
-		out = append(out, uid)
+	for uid, m := range a.pods {
+		for _, g := range m {
+			if g.stored {
+				out = append(out, uid)
+				break
+			}
+		}
 	}
 	return out
 }
@@ -228,25 +312,34 @@ func (a *actuated) uids() []types.UID {
 // prune drops the records of instances that a pod no longer has.
 func (a *actuated) prune(ctx context.Context, uid types.UID, keep func(id string) bool) error {
 	a.mu.Lock()
-	var gone []string
-	for id := range a.pods[uid] {
-		if !keep(id) {
-			gone = append(gone, id)
+	var stored []string
+	for id, g := range a.pods[uid] {
+		switch {
+		case keep(id):
+		case g.stored && a.store != nil:
+			stored = append(stored, id)
+		default:
 			delete(a.pods[uid], id)
 		}
 	}
+	a.tidy(uid)
+	a.mu.Unlock()
+	for _, id := range stored {
+		if err := a.store.Delete(ctx, actuatedBucket, string(uid)+"/"+id); err != nil {
+			return fmt.Errorf("forget what %s was resized to: %w", short(id), err)
+		}
+		a.mu.Lock()
+		delete(a.pods[uid], id)
+		a.tidy(uid)
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// tidy drops a pod of which nothing is known any more; a.mu is held.
+func (a *actuated) tidy(uid types.UID) {
 	if len(a.pods[uid]) == 0 {
 		delete(a.pods, uid)
 		delete(a.open, uid)
 	}
-	a.mu.Unlock()
-	if a.store == nil {
-		return nil
-	}
-	for _, id := range gone {
-		if err := a.store.Delete(ctx, actuatedBucket, string(uid)+"/"+id); err != nil {
-			return fmt.Errorf("forget what %s was resized to: %w", short(id), err)
-		}
-	}
-	return nil
 }

@@ -82,6 +82,7 @@ func (x *executor) resizeOne(ctx context.Context, z plan.Resize, had map[string]
 	cctx, cancel := x.r.quick(ctx)
 	defer cancel()
 	if err := x.r.o.Runtime.UpdateContainerResources(cctx, z.ID, &runtimeapi.ContainerResources{Linux: res}); err != nil {
+		x.r.actuated.doubt(x.pod.UID, z.ID)
 		return fmt.Errorf("%s of container %s (%s): %w", z.Resource, z.Name, short(z.ID), err)
 	}
 	now, err := x.r.actuated.note(ctx, x.pod.UID, z.ID, had[z.ID], &spec.Resources, z.Resource)

@@ -1,12 +1,10 @@
 package status
 
 import (
-	"maps"
 	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podsync/sdk/podsync"
 )
@@ -20,7 +18,7 @@ func (b *builder) describe(c *corev1.Container, rc *podsync.RuntimeContainer, st
 		st.Resources = c.Resources.DeepCopy()
 		if rc.Running() {
 			actuatedResources(st.Resources, rc.Actuated)
-			actualResources(st.Resources, rc.Resources)
+			podsync.ReportedResources(st.Resources, rc.Resources)
 		}
 	}
 	st.VolumeMounts = mountStatuses(c, rc)
@@ -69,52 +67,6 @@ func setAmount(to *corev1.ResourceList, from corev1.ResourceList, n corev1.Resou
 		delete(*to, n)
 	}
 }
-
-// Values below which CPU settings of the runtime say nothing: it cannot express
-// fewer shares or a smaller quota, so the pod's own value stands.
-const (
-	minShares      = 2
-	minLimitMillis = 10
-	cfsPeriod      = 100_000
-)
-
-// actualResources replaces values by those the runtime reports where they
-// differ. A reported value that is what the wanted one becomes in the runtime's
-// units is the wanted one, so that no rounding shows.
-func actualResources(r *corev1.ResourceRequirements, l *podsync.RuntimeResources) {
-	if l == nil {
-		return
-	}
-	r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
-	if want, ok := r.Requests[corev1.ResourceCPU]; ok && l.CPUShares > 0 {
-		shares := l.CPUShares
-		tiny := shares <= minShares && sharesOf(want.MilliValue()) <= minShares
-		if !tiny && sharesOf(want.MilliValue()) != shares {
-			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(ceilDiv(shares*1000, 1024), resource.DecimalSI)
-		}
-	}
-	if want, ok := r.Limits[corev1.ResourceCPU]; ok && l.CPUQuota > 0 {
-		period := l.CPUPeriod
-		if period <= 0 {
-			period = cfsPeriod
-		}
-		millis := ceilDiv(l.CPUQuota*1000, period)
-		tiny := millis <= minLimitMillis && want.MilliValue() <= minLimitMillis
-		if !tiny && want.MilliValue()*period/1000 != l.CPUQuota {
-			r.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(millis, resource.DecimalSI)
-		}
-	}
-	if want, ok := r.Limits[corev1.ResourceMemory]; ok && l.MemoryLimit > 0 {
-		if want.Value() != l.MemoryLimit {
-			r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(l.MemoryLimit, resource.BinarySI)
-		}
-	}
-}
-
-// sharesOf is the cgroup cpu.shares of a request in thousandths of a CPU.
-func sharesOf(millis int64) int64 { return max(millis*1024/1000, minShares) }
-
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
 // mountStatuses lists a container's volume mounts, and for the read-only ones
 // whether the mounts below them are read-only too.

@@ -531,3 +531,55 @@ func TestAdoptedContainersAreResized(t *testing.T) {
 		n.Wait("web-uid", has(large()))
 	})
 }
+
+// TestResizeWithNoStore: what a container really has is taken from the runtime
+// when the records of its resizes died with the agent.
+func TestResizeWithNoStore(t *testing.T) {
+	l := &limits{}
+	change := func(c *node.Config) {
+		c.Cgroups = l
+		l.rt, _ = c.Runtime.(*memory.Runtime)
+	}
+	bubbleNode(t, "", podsynctest.NodeOptions{Change: change}, func(t *testing.T, n *podsynctest.Node) {
+		n.Apply(sized(small()))
+		n.Wait("web-uid", has(small()))
+		n.Apply(sized(large()))
+		n.Wait("web-uid", has(large()))
+		synctest.Wait()
+		n.Stop()
+		middle := amounts("150m", "300m", "32Mi", "96Mi")
+		n.Apply(sized(middle))
+		l.mu.Lock()
+		l.seen = nil
+		l.mu.Unlock()
+		n.Start()
+		n.Wait("web-uid", has(middle))
+		synctest.Wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		// The container has 128Mi, whatever its annotation says.
+		if want := []string{"128Mi after 2", "96Mi after 4"}; !slices.Equal(l.seen, want) {
+			t.Errorf("limits of the pod's cgroup: %q, want %q", l.seen, want)
+		}
+	})
+}
+
+// TestResizeWhoseReplyIsLost: an update that was done although it failed is not
+// forgotten: asked back to what it was, the container gets that again.
+func TestResizeWhoseReplyIsLost(t *testing.T) {
+	lose := memory.Times(1, memory.LoseReply("UpdateContainerResources", nil))
+	bubbleNode(t, "", podsynctest.NodeOptions{Memory: memory.Options{Intercept: lose}}, func(t *testing.T, n *podsynctest.Node) {
+		n.Apply(sized(small()))
+		n.Wait("web-uid", has(small()))
+		n.Apply(sized(large()))
+		n.Wait("web-uid", func(s corev1.PodStatus) bool {
+			return progress(s) != nil && progress(s).Reason == corev1.PodReasonError
+		})
+		n.Apply(sized(small()))
+		n.Wait("web-uid", has(small()))
+		synctest.Wait()
+		if got := inForce(n, "app"); got != smallForce {
+			t.Errorf("in force: %s, want %s", got, smallForce)
+		}
+	})
+}
