@@ -141,7 +141,7 @@ func TestRuntimeHangs(t *testing.T) {
 	r.runningOnce(t, comes)
 	r.waitGone(t, leaves)
 	untouched(t, stays, r.waitReady(t, "stays"))
-	if page, err := r.get(t.Context(), "/healthz"); err != nil || page != "ok\n" {
+	if page, err := r.get(t.Context(), "/healthz"); err != nil || page != "ok" {
 		t.Errorf("healthz: %q, %v", page, err)
 	}
 }
