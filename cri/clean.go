@@ -134,7 +134,7 @@ func (r *Runtime) removeLogs(uid types.UID) error {
 			continue
 		}
 		dir := filepath.Join(root, e.Name())
-		if err := r.removeLogLinks(dir); err != nil {
+		if err := r.removeLogLinks(func(to string) bool { return strings.HasPrefix(to, dir+string(filepath.Separator)) }); err != nil {
 			return fmt.Errorf("links to the logs of pod %s: %w", uid, err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -144,8 +144,8 @@ func (r *Runtime) removeLogs(uid types.UID) error {
 	return nil
 }
 
-// removeLogLinks removes the links that lead into dir.
-func (r *Runtime) removeLogLinks(dir string) error {
+// removeLogLinks removes the legacy links that lead where the function says.
+func (r *Runtime) removeLogLinks(leads func(to string) bool) error {
 	if r.o.LogLinks == "" {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (r *Runtime) removeLogLinks(dir string) error {
 		}
 		path := filepath.Join(r.o.LogLinks, l.Name())
 		to, err := os.Readlink(path)
-		if err != nil || !strings.HasPrefix(to, dir+string(filepath.Separator)) {
+		if err != nil || !leads(to) {
 			continue
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -192,12 +192,8 @@ func (r *Runtime) removeLog(c *podsync.RuntimeContainer) error {
 			errs = append(errs, fmt.Errorf("log of container %s: %w", c.Name, err))
 		}
 	}
-	if r.o.LogLinks != "" {
-		links, _ := filepath.Glob(filepath.Join(globQuote(r.o.LogLinks), "*-"+c.ID+".log"))
-		for _, l := range links {
-			errs = append(errs, os.Remove(l))
-		}
-	}
+	// By where they lead: a long name has cut the id off the link's.
+	errs = append(errs, r.removeLogLinks(func(to string) bool { return to == c.LogPath }))
 	return errors.Join(errs...)
 }
 

@@ -2,6 +2,7 @@ package cri_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -269,6 +270,44 @@ func TestCleanerLeavesOthersAlone(t *testing.T) {
 			t.Errorf("pods: %v, %v", pods, err)
 		}
 	})
+}
+
+// A container's link goes with its log, also where a long name left no room in
+// the link's for the container's id; links of others stay.
+func TestCollectRemovesLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"web", strings.Repeat("n", 130)} {
+		links := t.TempDir()
+		foreign := filepath.Join(links, "foreign.log")
+		if err := os.Symlink("/nowhere", foreign); err != nil {
+			t.Fatal(err)
+		}
+		o := memory.Options{Rules: []memory.Rule{memory.FailsFirst("app", 2, 1, memory.Behaviour{})}}
+		bubbleWith(t, o, func(o *cri.Options) { o.LogLinks = links }, func(t *testing.T, n *node) {
+			pod := podsynctest.Pod(podsynctest.Named(name), podsynctest.UID("6ba7b810-9dad-11d1-80b4-00c04fd430c8"))
+			pod.Namespace = strings.Repeat("s", len(name)*55/130) // with the longest log directory that can be
+			n.until(pod, "the third start", n.runs("app"))
+			if err := n.rt.Collect(t.Context(), cri.GC{KeepPerContainer: -1}); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := os.ReadDir(links)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			for _, e := range entries {
+				to, err := os.Readlink(filepath.Join(links, e.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				left = append(left, filepath.Base(to))
+			}
+			slices.Sort(left)
+			if d := cmp.Diff([]string{"2.log", "nowhere"}, left); d != "" {
+				t.Errorf("links of a pod with a name of %d characters: %s", len(name), d)
+			}
+		})
+	}
 }
 
 func TestCollect(t *testing.T) {
