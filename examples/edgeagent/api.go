@@ -18,7 +18,8 @@ import (
 )
 
 // serve serves the HTTP API until ctx ends: the kubelet's, and /explain. In a
-// cluster it is over TLS, and the API server says who may ask.
+// cluster it is over TLS, and the API server says who may ask; without one nobody
+// could say so, and there are no logs and no commands.
 func serve(ctx context.Context, f flags, n *node.Node, m *metrics.Metrics, cl *membership, log *slog.Logger) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.Listen)
 	if err != nil {
@@ -27,7 +28,7 @@ func serve(ctx context.Context, f flags, n *node.Node, m *metrics.Metrics, cl *m
 	cfg := apiConfig(n, m)
 	cfg.Logger = log
 	if cl != nil {
-		if l, err = cl.guard(f, l, &cfg); err != nil {
+		if l, err = cl.guard(f, l, n.CRI(), &cfg); err != nil {
 			return err
 		}
 	}
@@ -43,7 +44,7 @@ func apiConfig(n *node.Node, m *metrics.Metrics) kubeletapi.Config {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(m)
 	return kubeletapi.Config{
-		Pods: n, Runtime: n.CRI(), Logs: kubeletapi.CRILogs{Runtime: n.CRI()},
+		Pods:    n,
 		Healthy: n.Runtime.Monitor().Healthy,
 		Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}),
 		More:    map[string]http.Handler{"GET /explain": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { explain(w, r, n) })},

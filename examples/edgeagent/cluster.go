@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
+	internalapi "k8s.io/cri-api/pkg/apis"
 
 	"github.com/podsync/sdk/podsync"
 	"github.com/podsync/sdk/podsync/kubeclient"
@@ -75,7 +76,7 @@ func addressTowards(host string) []string {
 }
 
 // guard puts TLS on the listener and lets the API server say who may ask what.
-func (m *membership) guard(f flags, l net.Listener, cfg *kubeletapi.Config) (net.Listener, error) {
+func (m *membership) guard(f flags, l net.Listener, rt internalapi.RuntimeService, cfg *kubeletapi.Config) (net.Listener, error) {
 	cert, err := f.certificate()
 	if err != nil {
 		return nil, err
@@ -94,6 +95,7 @@ func (m *membership) guard(f flags, l net.Listener, cfg *kubeletapi.Config) (net
 		conf.ClientAuth = tls.RequestClientCert // verified by v, so that tokens go too
 	}
 	cfg.Authenticator, cfg.Authorizer = v, v
+	cfg.Runtime, cfg.Logs = rt, kubeletapi.CRILogs{Root: f.LogsDir, Runtime: rt}
 	return tls.NewListener(l, conf), nil
 }
 

@@ -225,6 +225,12 @@ func TestDemoPod(t *testing.T) {
 			}
 		}
 	}
+	// Nobody can say who may: without an API server there are no logs and no commands.
+	for _, path := range []string{"/containerLogs/default/demo-edge-1/web", "/exec/default/demo-edge-1/web?command=id&output=1", "/portForward/default/demo-edge-1"} {
+		if code, body := get(t, p.url+path); code != http.StatusNotFound {
+			t.Errorf("GET %s: %d %s", path, code, body)
+		}
+	}
 	if files, _ := filepath.Glob(filepath.Join(p.root, "status", "*")); len(files) != 1 {
 		t.Errorf("files of statuses: %q", files)
 	}

@@ -56,7 +56,7 @@ func parseFlags(args []string) (flags, error) {
 	fs.StringToStringVar(&f.Labels, "labels", nil, "labels of the node, for node selectors: key=value,…")
 	fs.StringVar(&f.CgroupRoot, "cgroup-root", "/", `cgroup below which pods get theirs; "none" gives them none`)
 	fs.StringVar(&f.CgroupDriver, "cgroup-driver", "auto", "cgroupfs, systemd, or auto to ask the runtime")
-	fs.StringVar(&f.Listen, "listen", "", "address of the HTTP API: the kubelet's paths, /healthz, /metrics, /pods, /containerLogs, /exec and so on, and /explain; with --kubeconfig over TLS and only for those whom the API server allows it (default: none)")
+	fs.StringVar(&f.Listen, "listen", "", "address of the HTTP API: the kubelet's paths, /healthz, /metrics, /pods and /explain; with --kubeconfig also /containerLogs, /exec and so on, over TLS and only for those whom the API server allows it (default: none)")
 	fs.StringVar(&f.TLSCertFile, "tls-cert-file", "", "certificate of the HTTP API, with --kubeconfig (default: one made at start)")
 	fs.StringVar(&f.TLSKeyFile, "tls-private-key-file", "", "its private key")
 	fs.StringVar(&f.ClientCAFile, "client-ca-file", "", "authority of client certificates for the HTTP API, beside bearer tokens")

@@ -66,7 +66,9 @@ func (k *Sink) Patch(ctx context.Context, r status.Record) error {
 	if err != nil {
 		return err
 	}
-	k.remember(pod.UID, next)
+	if !mirror { // nobody asks whether a mirror drifted
+		k.remember(pod.UID, next)
+	}
 	if r.Finished && !mirror && patched.DeletionTimestamp != nil && status.Terminal(patched.Status.Phase) {
 		return k.delete(ctx, patched)
 	}
@@ -76,6 +78,7 @@ func (k *Sink) Patch(ctx context.Context, r status.Record) error {
 // Delete implements status.Sink: the pod is gone from the node, so that one that
 // was asked to go can go from the server.
 func (k *Sink) Delete(ctx context.Context, ref status.Ref) error {
+	k.remember(ref.UID, nil)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	pod, mirror, err := k.get(ctx, ref)
@@ -85,7 +88,6 @@ func (k *Sink) Delete(ctx context.Context, ref status.Ref) error {
 	case err != nil:
 		return err
 	}
-	k.remember(pod.UID, nil)
 	if mirror || pod.DeletionTimestamp == nil {
 		return nil
 	}

@@ -72,8 +72,8 @@ type Cluster struct {
 	node   *node.Node
 }
 
-// New makes the parts and adds them to cfg.Node. Nothing is started and no
-// request is made.
+// New makes the parts and adds them to cfg.Node. No request is made, and nothing
+// is started but the queue of events, which Run ends.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Client == nil || cfg.Node == nil || cfg.Node.Name == "" {
 		return nil, errors.New("cluster: Config.Client, Config.Node and its Name are required")

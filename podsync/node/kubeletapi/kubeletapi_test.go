@@ -7,10 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podsync/sdk/podsync/node/kubeletapi"
 )
@@ -57,8 +61,22 @@ func web() *corev1.Pod {
 	return p
 }
 
+// everybody may do everything: for tests only.
+type everybody struct{}
+
+func (everybody) Authenticate(*http.Request) (*kubeletapi.Identity, bool, error) {
+	return &kubeletapi.Identity{Name: "test"}, true, nil
+}
+
+func (everybody) Authorize(context.Context, *kubeletapi.Identity, kubeletapi.Attributes) (bool, string, error) {
+	return true, "", nil
+}
+
 func Example() {
-	h, err := kubeletapi.New(kubeletapi.Config{Pods: pods{web()}, Logs: echo{}})
+	h, err := kubeletapi.New(kubeletapi.Config{
+		Pods: pods{web()}, Logs: echo{},
+		Authenticator: everybody{}, Authorizer: everybody{}, // cluster.Reviewer in a program
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +95,7 @@ func Example() {
 }
 
 func TestLogs(t *testing.T) {
-	h, err := kubeletapi.New(kubeletapi.Config{Pods: pods{web()}, Logs: echo{}})
+	h, err := kubeletapi.New(kubeletapi.Config{Pods: pods{web()}, Logs: echo{}, Authenticator: everybody{}, Authorizer: everybody{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,5 +179,66 @@ func TestGuard(t *testing.T) {
 	}
 	if _, err := kubeletapi.New(kubeletapi.Config{Pods: pods{}, Authenticator: guard{}}); err == nil {
 		t.Error("an authenticator without an authorizer lets in whom it should not")
+	}
+	if _, err := kubeletapi.New(kubeletapi.Config{Pods: pods{}, Logs: echo{}}); err == nil {
+		t.Error("logs are for everybody who reaches the address")
+	}
+	if _, err := kubeletapi.New(kubeletapi.Config{Pods: pods{}, Runtime: logAt("")}); err == nil {
+		t.Error("commands are for everybody who reaches the address")
+	}
+}
+
+// logAt is a runtime whose containers have ended and have that log.
+func logAt(path string) internalapi.RuntimeService { return oneLog{path: path} }
+
+type oneLog struct {
+	internalapi.RuntimeService
+	path string
+}
+
+func (l oneLog) ContainerStatus(context.Context, string, bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED, LogPath: l.path}}, nil
+}
+
+// No file but a log is shown, whatever a pod has put into the directory of logs.
+func TestCRILogsStayInside(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "logs")
+	line := []byte("2026-01-01T00:00:00.000000000Z stdout F hello\n")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Join(root, "pod"), 0o755))
+	must(os.WriteFile(filepath.Join(root, "pod", "0.log"), line, 0o600))
+	must(os.WriteFile(filepath.Join(dir, "secret"), line, 0o600))
+	must(os.Symlink(filepath.Join(dir, "secret"), filepath.Join(root, "pod", "1.log")))
+	must(os.Symlink(dir, filepath.Join(root, "out")))
+	must(os.Symlink("0.log", filepath.Join(root, "pod", "2.log")))
+	must(os.Symlink(root, filepath.Join(dir, "linked")))
+	for _, tc := range []struct {
+		name, root, path string
+		shown            bool
+	}{
+		{"a log", root, filepath.Join(root, "pod", "0.log"), true},
+		{"a link within", root, filepath.Join(root, "pod", "2.log"), true},
+		{"the root is a link", filepath.Join(dir, "linked"), filepath.Join(root, "pod", "0.log"), true},
+		{"a link out", root, filepath.Join(root, "pod", "1.log"), false},
+		{"a linked directory", root, filepath.Join(root, "out", "secret"), false},
+		{"a path out", root, filepath.Join(root, "..", "secret"), false},
+		{"elsewhere", root, filepath.Join(dir, "secret"), false},
+		{"a directory", root, filepath.Join(root, "pod"), false},
+		{"nothing", root, filepath.Join(root, "pod", "9.log"), false},
+		{"no root", "", filepath.Join(root, "pod", "0.log"), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out strings.Builder
+			err := kubeletapi.CRILogs{Root: tc.root, Runtime: logAt(tc.path)}.ReadLogs(t.Context(), kubeletapi.LogTarget{Pod: web(), Container: "runs", ID: "r2"}, &corev1.PodLogOptions{}, &out, &out)
+			if shown := err == nil && out.String() == "hello\n"; shown != tc.shown || !tc.shown && (!errors.Is(err, kubeletapi.ErrNoLog) || out.Len() > 0) {
+				t.Errorf("%q, %v", out.String(), err)
+			}
+		})
 	}
 }

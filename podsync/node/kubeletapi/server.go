@@ -105,8 +105,9 @@ type Config struct {
 	Metrics http.Handler
 	// More are further paths of the program's own, like "GET /explain".
 	More map[string]http.Handler
-	// Authenticator and Authorizer guard everything but /healthz. Both nil lets
-	// everybody in: for a loopback address.
+	// Authenticator and Authorizer guard everything but /healthz. Without them
+	// everybody is let in who reaches the address; Runtime and Logs are then
+	// refused, as whoever can run commands in every container owns the node.
 	Authenticator Authenticator
 	Authorizer    Authorizer
 	// StreamIdleTimeout ends an exec, attach or port-forward on which nothing was
@@ -132,6 +133,9 @@ func New(cfg Config) (*Handler, error) {
 	}
 	if (cfg.Authenticator == nil) != (cfg.Authorizer == nil) {
 		return nil, errors.New("kubeletapi: Config.Authenticator and Authorizer come together")
+	}
+	if cfg.Authenticator == nil && (cfg.Runtime != nil || cfg.Logs != nil) {
+		return nil, errors.New("kubeletapi: Config.Runtime and Logs need an Authenticator and an Authorizer: logs and commands are not for everybody who reaches the address")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
