@@ -82,6 +82,7 @@ func TestOwnChangesWakeNobody(t *testing.T) {
 		}
 		n.settle(pod)
 		n.stop(pod, time.Second)
+		n.observe(pod) // as the agent does before the next phase
 		time.Sleep(time.Minute)
 		if c := w.count(pod.UID); c != 1 {
 			t.Errorf("the pod's own restart and stop woke it %d times", c-1)

@@ -132,7 +132,9 @@ func (m *Monitor) event(ev *runtimeapi.ContainerEventResponse) {
 
 // event takes note of an event and tells whether the pod is to be woken.
 func (e *entry) event(id string, t runtimeapi.ContainerEventType) bool {
-	if own, ok := e.own[id]; ok && own == t {
+	// Events are numbered in the order of a life. What came before this process's
+	// own doing is no news either: it may be told when the stage has ended already.
+	if own, ok := e.own[id]; ok && t <= own {
 		return false
 	}
 	if e.clean() && !tellsNew(e.pod, id, t) {
