@@ -53,7 +53,7 @@ func (r *rig) memoryAndQuota(name string) (string, error) {
 // A manifest in which only amounts change resizes the running container and its
 // pod's cgroup, up and down, also over a restart of the agent.
 func TestResizeInPlace(t *testing.T) {
-	r := sharedRig(t)
+	r := ownRig(t) // its agent is killed
 	manifest := func(cpu, mem string, policy string) string {
 		return pod("resized", fmt.Sprintf(`
   containers:
