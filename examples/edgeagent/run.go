@@ -41,7 +41,7 @@ type backend struct {
 }
 
 func run(ctx context.Context, f flags, log *slog.Logger) error {
-	debug.SetGCPercent(50) // a node's memory is for its pods
+	debug.SetGCPercent(25) // a node's memory is for its pods
 	be, err := connect(ctx, f, log)
 	if err != nil {
 		return err
